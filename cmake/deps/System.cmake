@@ -1,0 +1,11 @@
+# Small libraries of the distribution.
+find_package(GTest REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+find_library(DICE_HTTPLIB cpp-httplib REQUIRED)
