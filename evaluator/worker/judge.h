@@ -4,7 +4,9 @@
 #ifndef DICE_EVALUATOR_WORKER_JUDGE_H_
 #define DICE_EVALUATOR_WORKER_JUDGE_H_
 
+#include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,6 +15,15 @@
 #include "proto/verdict.pb.h"
 
 namespace dice {
+
+// How a caller watches and ends one evaluation.
+struct EvaluationControl {
+  // Requested: the evaluation's tree is killed, the call returns CANCELLED.
+  std::stop_token stop;
+  // Called at the start of each stage, from any thread; may be empty. Progress
+  // is what keeps a lease alive.
+  std::function<void(JudgeStage)> on_stage;
+};
 
 class Judge {
  public:
@@ -24,6 +35,13 @@ class Judge {
   virtual absl::StatusOr<Verdict> Evaluate(const Task& task,
                                            const std::string& candidate,
                                            const Profile& profile) = 0;
+  // As Evaluate, with a handle. This default ignores the handle: the call ends
+  // by the judge's own limits, and reports no progress.
+  virtual absl::StatusOr<Verdict> EvaluateControlled(
+      const Task& task, const std::string& candidate, const Profile& profile,
+      const EvaluationControl& control) {
+    return Evaluate(task, candidate, profile);
+  }
   // Kills the tree of any evaluation in flight; those calls return CANCELLED.
   virtual void Shutdown() = 0;
 
