@@ -17,7 +17,8 @@ set_property(GLOBAL PROPERTY JOB_POOLS heavy=${dice_cores})
 
 add_library(dice_options INTERFACE)
 target_include_directories(dice_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(dice_options INTERFACE -fno-omit-frame-pointer)
+# -fPIC for executables too: a precompiled header serves one setting only.
+target_compile_options(dice_options INTERFACE -fno-omit-frame-pointer -fPIC)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Lets ccache hash a source without its precompiled header.
   target_compile_options(dice_options INTERFACE -fpch-preprocess)

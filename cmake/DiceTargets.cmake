@@ -4,7 +4,7 @@
 #   dice_cc_library(NAME n HDRS .. SRCS .. DEPS .. [PCH torch|grpc])
 #   dice_cc_binary(NAME n OUTPUT file SRCS .. DEPS .. [PCH ..])
 #   dice_cc_test(NAME n SRCS .. DEPS .. LABELS unit|integration|sandbox|gpu|slow
-#                [PCH ..] [ENV k=v ..] [TIMEOUT seconds])
+#                [PCH ..] [TIMEOUT seconds])
 #
 # PCH torch|grpc reuses one precompiled header for all targets of that kind;
 # a torch unit drops from 25 s to a few seconds.
@@ -44,17 +44,16 @@ function(dice_cc_binary)
 endfunction()
 
 function(dice_cc_test)
-  cmake_parse_arguments(A "" "NAME;PCH;TIMEOUT" "SRCS;DEPS;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(A "" "NAME;PCH;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
   add_executable(${A_NAME} ${A_SRCS})
   target_link_libraries(${A_NAME} PRIVATE dice_options ${A_DEPS}
-    GTest::gmock GTest::gtest_main)
+    dice_test_main)
   _dice_common(${A_NAME} "${A_PCH}")
-  set(env "DICE_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "DICE_BUILD_DIR=${CMAKE_BINARY_DIR}"
-    "DICE_PYTHON=${DICE_PYTHON}" ${A_ENV})
+  string(REPLACE ";" "\\;" labels "${A_LABELS}")
   gtest_discover_tests(${A_NAME}
     DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${env}")
+    PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT})
 endfunction()

@@ -47,7 +47,7 @@ struct ModelConfig {
 
 // One batched attention call over rows of a packed batch. Index tensors are
 // int64; a padded entry points at any row and is masked out (keys) or ignored
-// (queries).
+// (queries). Every query, padding too, must see at least one key.
 struct AttentionCall {
   torch::Tensor q_index;  // [B, Lq]
   torch::Tensor k_index;  // [B, Lk]
@@ -66,7 +66,7 @@ struct RowLayout {
 
 // Keys and values of committed tokens, padded per sequence.
 struct KvCache {
-  // Per layer [B, Lmax, K, D]; row i of sequence s is valid iff i < lengths[s].
+  // Per layer [B, K, Lmax, D]; row i of sequence s is valid iff i < lengths[s].
   std::vector<torch::Tensor> keys;
   std::vector<torch::Tensor> values;
   torch::Tensor lengths;  // [B] int64
@@ -105,23 +105,39 @@ class DiffusionLm {
   const torch::Tensor& allowed_ids_mask() const { return allowed_mask_; }
 
   KvCache NewCache(int64_t batch, int64_t max_length) const;
-  // Cached forward of r new rows per sequence at positions
-  // lengths[s] .. lengths[s]+r-1 (ids [B, r]); block-causal among the new
-  // rows, all cached rows visible. Returns hidden [B, r, C]. The first
-  // `commit[s]` (int64 [B], multiples of b or 0) new rows are final: their keys
-  // and values are appended and lengths grow. No gradient.
+  // Cached forward of new rows, ragged: row t belongs to sequence sequence[t]
+  // at position lengths[s] + offset[t]; the rows of a sequence are contiguous
+  // and its offsets count from 0. Block-causal among the new rows, all cached
+  // rows visible. ids, sequence, offset [T] int64. Returns hidden [T, C]. The
+  // first commit[s] (int64 [B], multiples of b or 0) new rows of s are final:
+  // their keys and values stay and lengths grow. No gradient.
   torch::Tensor CachedForward(const torch::Tensor& ids,
+                              const torch::Tensor& sequence,
+                              const torch::Tensor& offset,
                               const torch::Tensor& commit, KvCache& cache);
 
  private:
   DiffusionLm() = default;
-  struct Layer;
+  struct Layer {
+    torch::Tensor input_norm, q, k, v, q_norm, k_norm, o;
+    torch::Tensor post_norm, gate, up, down;
+  };
+  void BuildParameters(uint64_t seed, torch::ScalarType dtype);
+  // Rows [.., D/2] of cos and sin for `positions`, any shape.
+  std::pair<torch::Tensor, torch::Tensor> Rope(
+      const torch::Tensor& positions) const;
+  // Projected, normed and rotated [T, heads, D] of normed rows x [T, C].
+  torch::Tensor Query(const Layer& layer, const torch::Tensor& x,
+                      const torch::Tensor& cos, const torch::Tensor& sin) const;
+  torch::Tensor Key(const Layer& layer, const torch::Tensor& x,
+                    const torch::Tensor& cos, const torch::Tensor& sin) const;
+  torch::Tensor Mlp(const Layer& layer, const torch::Tensor& x) const;
+
   ModelConfig config_;
   std::vector<std::pair<std::string, torch::Tensor>> parameters_;
   std::vector<Layer> layers_;
   torch::Tensor embedding_, final_norm_, head_;
   torch::Tensor allowed_mask_;
-  torch::Tensor rope_cos_, rope_sin_;  // grown on demand, fp32
 };
 
 // A plain block-causal layout of whole sequences (padded dense mask): position
