@@ -74,8 +74,10 @@ def main() -> int:
             there = folder_of(hit[1]) if hit else None
             if there and there not in allowed:
                 bad.append(f"{name}:{number}: {here} may not include {hit[1]}")
-            if name.endswith(".cu") and hit and re.match(
-                r"(absl|torch|ATen|c10|google|grpcpp|proto)/", hit[1]
+            if (
+                name.endswith(".cu")
+                and hit
+                and re.match(r"(absl|torch|ATen|c10|google|grpcpp|proto)/", hit[1])
             ):
                 bad.append(f"{name}:{number}: a .cu file includes {hit[1]}")
     print("\n".join(bad) or f"layering: {len(files)} files in order")

@@ -9,6 +9,7 @@ only the secrets set it apart. Answers, over its control socket:
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -22,6 +23,8 @@ from evaluator.oracle import shrink
 from evaluator.runner import wire
 
 MAX_TEXT = 2000
+MAX_BURST = 1024
+FIRST_BURST_SET = 1000
 DEFAULT_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 
 
@@ -37,6 +40,9 @@ class Oracle:
         self.init: Any = None
         self.state: dict[str, torch.Tensor] = {}
         self.sets: dict[int, tuple[int, Any]] = {}  # i -> (fd, expected outputs)
+        # (index, n) -> (fd, argument lists): inputs of timed calls. A runner
+        # sees each burst once.
+        self.bursts: dict[tuple[int, int], tuple[int, list[Any]]] = {}
 
     def load(self, source: str, seed: int, max_elements: float) -> None:
         self.seed = seed
@@ -107,6 +113,33 @@ class Oracle:
             self.sets[i] = (wire.store(list(args)), (expected, narrow))
         return self.sets[i][0]
 
+    def burst(self, index: int, n: int) -> int:
+        """n fresh argument lists, stacked by argument."""
+        if (index, n) not in self.bursts:
+            first = FIRST_BURST_SET + (index * MAX_BURST + n) * MAX_BURST
+            calls = [input_sets.make(self.module, self.seed, 3 * (first + k) + 1) for k in range(n)]
+            columns = [
+                torch.stack(list(c)) if isinstance(c[0], torch.Tensor) else list(c)
+                for c in zip(*calls, strict=True)
+            ]
+            self.bursts[index, n] = (wire.store(columns), calls)
+        return self.bursts[index, n][0]
+
+    def compare_burst(self, index: int, n: int, got: Any, positions: list[int], tol: float) -> Any:
+        """Checks the calls at `positions` (chosen after the burst)."""
+        calls = self.bursts[index, n][1]
+        leaves = flatten(got)
+        if any(t.dim() == 0 or t.shape[0] != n for t in leaves):
+            return {"ok": False, "text": "a timed call returned another shape", "index": -1}
+        for k in positions:
+            key = -1 - (index * MAX_BURST + n) * MAX_BURST - k
+            if key not in self.sets:
+                self.sets[key] = (-1, self.expected(calls[k]))
+            r = self.compare(key, [t[k] for t in leaves], tol)
+            if not r["ok"]:
+                return r
+        return {"ok": True, "text": "", "index": -1}
+
     def check_task(self, tolerance: float) -> None:
         """A reference that disagrees with itself, or a task that an empty
         answer would pass, cannot be judged."""
@@ -151,7 +184,14 @@ class Oracle:
             worst = max(worst, r["max_error"])
             if not r["ok"]:
                 return r | {"text": where + r["text"], "max_error": worst}
-        return {"ok": True, "max_error": worst, "index": -1, "expected": 0.0, "got": 0.0, "text": ""}
+        return {
+            "ok": True,
+            "max_error": worst,
+            "index": -1,
+            "expected": 0.0,
+            "got": 0.0,
+            "text": "",
+        }
 
 
 def compare_tensor(expected: torch.Tensor, got: torch.Tensor, tolerance: float) -> dict[str, Any]:
@@ -187,7 +227,14 @@ def compare_tensor(expected: torch.Tensor, got: torch.Tensor, tolerance: float) 
 
 
 def number(t: torch.Tensor) -> float:
+    """For the verdict; JSON has no NaN or infinity, the text says which."""
     return float(t.abs() if t.is_complex() else t)
+
+
+def json_safe(reply: dict[str, Any]) -> dict[str, Any]:
+    return {
+        k: 0.0 if isinstance(v, float) and not math.isfinite(v) else v for k, v in reply.items()
+    }
 
 
 def is_float32(a: Any) -> bool:
@@ -227,6 +274,20 @@ def answer(o: Oracle, message: dict[str, Any], fds: list[int]) -> tuple[dict[str
         except wire.WireError as e:
             return {"op": "compared", "ok": False, "text": f"outputs: {e}", "index": -1}, []
         return {"op": "compared", **o.compare(message["set"], got, message["tolerance"])}, []
+    if op == "burst":
+        return {"op": "burst"}, [o.burst(message["index"], message["n"])]
+    if op == "compare_burst":
+        fd, calls = o.bursts[message["index"], message["n"]]
+        narrow = o.sets[0][1][1]
+        limit = sum(t.numel() * t.element_size() for t in narrow) * len(calls) + (1 << 20)
+        try:
+            got = wire.load(fds[0], max_bytes=2 * limit, copy=True)
+        except wire.WireError as e:
+            return {"op": "compared", "ok": False, "text": f"outputs: {e}", "index": -1}, []
+        r = o.compare_burst(
+            message["index"], message["n"], got, message["positions"], message["tolerance"]
+        )
+        return {"op": "compared", **r}, []
     raise TaskError(f"unknown request {op}")
 
 
@@ -234,15 +295,14 @@ def main(sock: socket.socket) -> int:
     o = Oracle()
     while (got := wire.receive(sock)) is not None:
         message, fds = got
-        kept = {fd for fd, _ in o.sets.values()}
         try:
             reply, out = answer(o, message, fds)
         except TaskError as e:
             reply, out = {"op": "task_error", "text": str(e)[:MAX_TEXT]}, []
         except Exception as e:
             reply, out = {"op": "task_error", "text": f"{type(e).__name__}: {e}"[:MAX_TEXT]}, []
-        wire.send(sock, reply, out)
-        kept |= {fd for fd, _ in o.sets.values()}
+        wire.send(sock, json_safe(reply), out)
+        kept = {fd for fd, _ in (*o.sets.values(), *o.bursts.values())}
         for fd in [*fds, *out]:
             if fd not in kept:
                 os.close(fd)

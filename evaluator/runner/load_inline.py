@@ -43,8 +43,6 @@ def load_inline(
     keep_intermediates: bool = True,
     **unknown: Any,
 ) -> Any:
-    from evaluator.emulate import facade
-
     assert compile_sources is not None
     names = list(functions) if isinstance(functions, (list, tuple, dict)) else _list(functions)
     request = {
@@ -54,7 +52,10 @@ def load_inline(
         "cuda_flags": _list(extra_cuda_cflags),
         "cpp_flags": _list(extra_cflags),
     }
-    return facade.build_module(compile_sources(request), request["functions"])
+    path = compile_sources(request)
+    from evaluator.emulate import facade
+
+    return facade.build_module(path, request["functions"])
 
 
 def load(*args: Any, **kwargs: Any) -> Any:

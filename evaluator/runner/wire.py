@@ -25,7 +25,20 @@ ALIGN = 64
 
 DTYPES = {
     name: getattr(torch, name)
-    for name in ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"]
+    for name in [
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
 }
 NAMES = {v: k for k, v in DTYPES.items()}
 

@@ -102,9 +102,7 @@ def main() -> None:
             limits = Limits(**request["limits"])
             limits.data_bytes += base
             pidfd = ctypes.c_int(-1)
-            pid = jail.dice_jail_fork(
-                ctypes.byref(limits), ctypes.byref(pidfd), error, len(error)
-            )
+            pid = jail.dice_jail_fork(ctypes.byref(limits), ctypes.byref(pidfd), error, len(error))
             if pid == 0:
                 ctypes.pythonapi.PyOS_AfterFork_Child()
                 child(request["role"], fds[0], supervisor, children)

@@ -79,8 +79,8 @@ bool Bind(const std::string& path, char* error, int size) {
     return Fail(error, size, "bind", path.c_str());
   }
   const bool device = path.rfind("/dev/", 0) == 0;
-  const unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID |
-                              (device ? 0 : MS_NODEV);
+  const unsigned long flags =
+      MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | (device ? 0 : MS_NODEV);
   if (!device && mount(nullptr, target.c_str(), nullptr, flags, nullptr)) {
     return Fail(error, size, "remount read-only", target.c_str());
   }
@@ -164,8 +164,8 @@ const char* LimitAndDrop(const dice_jail_limits& l) {
     }
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return "no_new_privs";
-  const sock_fprog program = {
-      static_cast<unsigned short>(Jail().filter.size()), Jail().filter.data()};
+  const sock_fprog program = {static_cast<unsigned short>(Jail().filter.size()),
+                              Jail().filter.data()};
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return "seccomp";
   return nullptr;
 }

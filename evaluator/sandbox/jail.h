@@ -4,8 +4,8 @@
 //
 // Levels, as every verdict reports them:
 //   full     own user-visible world: pid, mount, net, ipc, uts and cgroup
-//            namespaces, pivot_root onto a read-only tree, fresh /proc and /tmp,
-//            slot uid, no capabilities, no_new_privs, seccomp, rlimits.
+//            namespaces, pivot_root onto a read-only tree, fresh /proc and
+//            /tmp, slot uid, no capabilities, no_new_privs, seccomp, rlimits.
 //   partial  where namespaces are not to be had: slot uid (when root),
 //            no_new_privs, seccomp, rlimits.
 //   none     rlimits only; refused unless a flag allows it.
@@ -24,11 +24,11 @@ extern "C" {
 enum { DICE_JAIL_NONE = 1, DICE_JAIL_PARTIAL = 2, DICE_JAIL_FULL = 3 };
 
 struct dice_jail_limits {
-  int64_t data_bytes;      // private memory beyond what the zygote holds
-  int64_t file_bytes;      // size of one file
+  int64_t data_bytes;  // private memory beyond what the zygote holds
+  int64_t file_bytes;  // size of one file
   int64_t open_files;
-  int64_t cpu_seconds;     // backstop; the supervisor's clock is the limit
-  int32_t uid;             // slot uid and gid; used when started as root
+  int64_t cpu_seconds;  // backstop; the supervisor's clock is the limit
+  int32_t uid;          // slot uid and gid; used when started as root
 };
 
 // Once, before the first fork: builds the read-only tree at `root` (an empty

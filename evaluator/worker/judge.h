@@ -51,14 +51,15 @@ class Judge {
 };
 
 struct LocalJudgeOptions {
-  std::string device = "auto";      // auto | cuda | emulated
-  std::string isolation = "auto";   // auto | full | partial | none
-  std::string python;               // empty: $DICE_PYTHON, then the built-in path
-  std::string harness_dir;          // empty: found beside the executable or in the source tree
-  std::string cache_dir;            // compiled objects; empty = private temp
-  int max_oracles = 16;             // live oracle processes (LRU)
-  int max_concurrent = 16;          // Evaluate calls at once
-  double memory_limit_mib = 4096;   // per runner
+  std::string device = "auto";     // auto | cuda | emulated
+  std::string isolation = "auto";  // auto | full | partial | none
+  std::string python;  // empty: $DICE_PYTHON, then the built-in path
+  std::string
+      harness_dir;  // empty: found beside the executable or in the source tree
+  std::string cache_dir;           // compiled objects; empty = private temp
+  int max_oracles = 16;            // live oracle processes (LRU)
+  int max_concurrent = 16;         // Evaluate calls at once
+  double memory_limit_mib = 4096;  // per runner
 };
 // The real judge on this machine. FAILED_PRECONDITION names what is missing
 // and how to get it.

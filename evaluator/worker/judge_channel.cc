@@ -40,7 +40,8 @@ OwnedFd::~OwnedFd() {
 absl::StatusOr<std::pair<OwnedFd, OwnedFd>> Channel::MakePair() {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
-    return absl::UnavailableError(absl::StrCat("socketpair: ", strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("socketpair: ", strerror(errno)));
   }
   return std::pair{OwnedFd(fds[0]), OwnedFd(fds[1])};
 }
@@ -129,7 +130,8 @@ absl::StatusOr<OwnedFd> StoreTree(const json& tree) {
                           static_cast<ssize_t>(file.size())) {
     return absl::UnavailableError(absl::StrCat("memfd: ", strerror(errno)));
   }
-  (void)fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+  (void)fcntl(fd.get(), F_ADD_SEALS,
+              F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
   return fd;
 }
 

@@ -51,21 +51,21 @@ absl::StatusOr<std::unique_ptr<Zygote>> Zygote::Start(const Options& options) {
   DICE_ASSIGN_OR_RETURN(auto pair, Channel::MakePair());
   DICE_ASSIGN_OR_RETURN(
       z->process_,
-      Process::Spawn({.argv = {options.python, "-s", "-B",
-                               options.harness_dir +
-                                   "/evaluator/runner/zygote.py",
-                               options.harness_dir, options.jail_library,
-                               absl::StrCat(options.level), root},
-                      // One thread everywhere: a fork copies only one. Our own
-                      // library folders must not reach Python.
-                      .env = {{"OMP_NUM_THREADS", "1"},
-                              {"MKL_NUM_THREADS", "1"},
-                              {"OPENBLAS_NUM_THREADS", "1"},
-                              {"PYTHONHASHSEED", "0"},
-                              {"CUDA_VISIBLE_DEVICES", ""}},
-                      .stdout_path = options.log_path,
-                      .stderr_path = options.log_path,
-                      .fds = {{pair.second.get(), 3}}}));
+      Process::Spawn(
+          {.argv = {options.python, "-s", "-B",
+                    options.harness_dir + "/evaluator/runner/zygote.py",
+                    options.harness_dir, options.jail_library,
+                    absl::StrCat(options.level), root},
+           // One thread everywhere: a fork copies only one. Our own
+           // library folders must not reach Python.
+           .env = {{"OMP_NUM_THREADS", "1"},
+                   {"MKL_NUM_THREADS", "1"},
+                   {"OPENBLAS_NUM_THREADS", "1"},
+                   {"PYTHONHASHSEED", "0"},
+                   {"CUDA_VISIBLE_DEVICES", ""}},
+           .stdout_path = options.log_path,
+           .stderr_path = options.log_path,
+           .fds = {{pair.second.get(), 3}}}));
   pair.second = OwnedFd();
   z->channel_ = std::make_unique<Channel>(std::move(pair.first));
   auto ready = z->channel_->Receive(absl::Now() + absl::Minutes(3));
@@ -74,8 +74,9 @@ absl::StatusOr<std::unique_ptr<Zygote>> Zygote::Start(const Options& options) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the judge's Python (", options.python,
         ") did not start; is torch installed there? ",
-        log.ok() ? log->substr(log->size() - std::min<size_t>(log->size(), 1500))
-                 : std::string(ready.status().message())));
+        log.ok()
+            ? log->substr(log->size() - std::min<size_t>(log->size(), 1500))
+            : std::string(ready.status().message())));
   }
   z->level_ = ready->body.value("ready", -1);
   z->note_ = ready->body.value("text", "");
@@ -142,17 +143,16 @@ absl::StatusOr<std::unique_ptr<JailedChild>> Zygote::Fork(
   }
   {
     MutexLock lock(send_mu_);
-    DICE_RETURN_IF_ERROR(
-        channel_->Send({{"op", "fork"},
-                        {"job", job},
-                        {"role", role},
-                        {"limits",
-                         {{"data_bytes", limits.memory_bytes},
-                          {"file_bytes", limits.file_bytes},
-                          {"open_files", 256},
-                          {"cpu_seconds", limits.cpu_seconds},
-                          {"uid", limits.uid}}}},
-                       {pair.second.get()}));
+    DICE_RETURN_IF_ERROR(channel_->Send({{"op", "fork"},
+                                         {"job", job},
+                                         {"role", role},
+                                         {"limits",
+                                          {{"data_bytes", limits.memory_bytes},
+                                           {"file_bytes", limits.file_bytes},
+                                           {"open_files", 256},
+                                           {"cpu_seconds", limits.cpu_seconds},
+                                           {"uid", limits.uid}}}},
+                                        {pair.second.get()}));
   }
   pair.second = OwnedFd();
   MutexLock lock(mu_);

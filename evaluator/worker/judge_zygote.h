@@ -1,5 +1,5 @@
-// The warm Python parent of oracles and runners, and the jailed children that it
-// forks. The worker itself has threads and gRPC and never forks.
+// The warm Python parent of oracles and runners, and the jailed children that
+// it forks. The worker itself has threads and gRPC and never forks.
 #ifndef DICE_EVALUATOR_WORKER_JUDGE_ZYGOTE_H_
 #define DICE_EVALUATOR_WORKER_JUDGE_ZYGOTE_H_
 
@@ -51,17 +51,17 @@ class Zygote {
  public:
   struct Options {
     std::string python;
-    std::string harness_dir;   // holds evaluator/
+    std::string harness_dir;  // holds evaluator/
     std::string jail_library;
-    int level = 3;             // DICE_JAIL_*
-    std::string log_path;      // of the zygote itself
+    int level = 3;         // DICE_JAIL_*
+    std::string log_path;  // of the zygote itself
   };
   // Blocks until Python has imported torch (seconds). FAILED_PRECONDITION: it
   // does not start, with its output.
   static absl::StatusOr<std::unique_ptr<Zygote>> Start(const Options& options);
   ~Zygote();
 
-  int level() const { return level_; }           // reached, DICE_JAIL_*
+  int level() const { return level_; }  // reached, DICE_JAIL_*
   const std::string& level_note() const { return note_; }
 
   // UNAVAILABLE: the zygote is gone or cannot fork.
