@@ -38,6 +38,7 @@ class Limits(ctypes.Structure):
         ("open_files", ctypes.c_int64),
         ("cpu_seconds", ctypes.c_int64),
         ("uid", ctypes.c_int32),
+        ("allow_programs", ctypes.c_int32),
     ]
 
 

@@ -27,7 +27,7 @@ namespace {
 struct State {
   int level = 0;
   std::string root;
-  std::vector<sock_filter> filter;
+  std::vector<sock_filter> filter, program_filter;
 };
 State& Jail() {
   static auto* state = new State;
@@ -164,8 +164,10 @@ const char* LimitAndDrop(const dice_jail_limits& l) {
     }
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return "no_new_privs";
-  const sock_fprog program = {static_cast<unsigned short>(Jail().filter.size()),
-                              Jail().filter.data()};
+  std::vector<sock_filter>& filter =
+      l.allow_programs ? Jail().program_filter : Jail().filter;
+  const sock_fprog program = {static_cast<unsigned short>(filter.size()),
+                              filter.data()};
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return "seccomp";
   return nullptr;
 }
@@ -186,8 +188,9 @@ int dice_jail_prepare(int level, const char* root, const char* paths,
     Jail().level = DICE_JAIL_PARTIAL;
   }
   if (Jail().level >= DICE_JAIL_PARTIAL) {
-    Jail().filter = dice::BuildSeccompFilter();
-    if (Jail().filter.empty()) {
+    Jail().filter = dice::BuildSeccompFilter(/*allow_programs=*/false);
+    Jail().program_filter = dice::BuildSeccompFilter(/*allow_programs=*/true);
+    if (Jail().filter.empty() || Jail().program_filter.empty()) {
       Fail(error, error_size, "building the seccomp filter");
       return -1;
     }

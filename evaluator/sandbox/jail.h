@@ -29,6 +29,7 @@ struct dice_jail_limits {
   int64_t open_files;
   int64_t cpu_seconds;  // backstop; the supervisor's clock is the limit
   int32_t uid;          // slot uid and gid; used when started as root
+  int32_t allow_programs;  // compile boxes start compilers; runners may not
 };
 
 // Once, before the first fork: builds the read-only tree at `root` (an empty

@@ -11,11 +11,9 @@ namespace dice {
 namespace {
 
 // Nothing that a kernel, its harness, torch or libc needs.
-constexpr int kFatal[] = {SCMP_SYS(fork),
-                          SCMP_SYS(vfork),
-                          SCMP_SYS(execve),
-                          SCMP_SYS(execveat),
-                          SCMP_SYS(ptrace),
+constexpr int kPrograms[] = {SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(execve),
+                             SCMP_SYS(execveat)};
+constexpr int kFatal[] = {SCMP_SYS(ptrace),
                           SCMP_SYS(process_vm_readv),
                           SCMP_SYS(process_vm_writev),
                           SCMP_SYS(mount),
@@ -57,13 +55,21 @@ constexpr int kFatal[] = {SCMP_SYS(fork),
                           SCMP_SYS(personality),
                           SCMP_SYS(sethostname)};
 
-bool AddRules(scmp_filter_ctx ctx) {
+bool AddRules(scmp_filter_ctx ctx, bool allow_programs) {
   for (const int call : kFatal) {
     if (call < 0) continue;  // not on this architecture
     if (seccomp_rule_add(ctx, SCMP_ACT_KILL_PROCESS, call, 0)) return false;
   }
+  if (!allow_programs) {
+    for (const int call : kPrograms) {
+      if (seccomp_rule_add(ctx, SCMP_ACT_KILL_PROCESS, call, 0)) return false;
+    }
+  }
   // glibc falls back to clone, whose flags a filter can read.
-  if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) ||
+  if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0)) {
+    return false;
+  }
+  if (!allow_programs &&
       seccomp_rule_add(ctx, SCMP_ACT_KILL_PROCESS, SCMP_SYS(clone), 1,
                        SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0))) {
     return false;
@@ -74,12 +80,12 @@ bool AddRules(scmp_filter_ctx ctx) {
 
 }  // namespace
 
-std::vector<sock_filter> BuildSeccompFilter() {
+std::vector<sock_filter> BuildSeccompFilter(bool allow_programs) {
   std::vector<sock_filter> out;
   scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
   if (ctx == nullptr) return out;
   const int fd = memfd_create("seccomp", MFD_CLOEXEC);
-  if (fd >= 0 && AddRules(ctx) && seccomp_export_bpf(ctx, fd) == 0) {
+  if (fd >= 0 && AddRules(ctx, allow_programs) && seccomp_export_bpf(ctx, fd) == 0) {
     const off_t bytes = lseek(fd, 0, SEEK_END);
     out.resize(bytes / sizeof(sock_filter));
     if (pread(fd, out.data(), bytes, 0) != bytes) out.clear();

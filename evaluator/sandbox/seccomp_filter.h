@@ -11,8 +11,9 @@ namespace dice {
 // A deny list over an allowed rest. New processes, other programs, sockets but
 // AF_UNIX, and the calls that only an attack needs, end the process with SIGSYS
 // (the supervisor reads that as SANDBOX_VIOLATION); threads are allowed. Calls
-// that libraries probe for answer ENOSYS. Empty on failure (errno is set).
-std::vector<sock_filter> BuildSeccompFilter();
+// that libraries probe for answer ENOSYS. `allow_programs` permits processes and
+// programs (compile boxes). Empty on failure (errno is set).
+std::vector<sock_filter> BuildSeccompFilter(bool allow_programs);
 
 }  // namespace dice
 

@@ -12,7 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/process.h"
-#include "evaluator/worker/judge_channel.h"
+#include "common/base/channel.h"
 
 namespace dice {
 

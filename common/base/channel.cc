@@ -1,4 +1,4 @@
-#include "evaluator/worker/judge_channel.h"
+#include "common/base/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // JSON messages with file descriptors over SOCK_SEQPACKET, as
 // evaluator/runner/wire.py speaks them.
-#ifndef DICE_EVALUATOR_WORKER_JUDGE_CHANNEL_H_
-#define DICE_EVALUATOR_WORKER_JUDGE_CHANNEL_H_
+#ifndef DICE_COMMON_BASE_CHANNEL_H_
+#define DICE_COMMON_BASE_CHANNEL_H_
 
 #include <string>
 #include <utility>
@@ -58,4 +58,4 @@ absl::StatusOr<nlohmann::json> LoadTree(int fd, int64_t max_bytes);
 
 }  // namespace dice
 
-#endif  // DICE_EVALUATOR_WORKER_JUDGE_CHANNEL_H_
+#endif  // DICE_COMMON_BASE_CHANNEL_H_
