@@ -11,6 +11,7 @@ namespace {
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
     const TransportOptions& options) {
+  DICE_ASSIGN_OR_RETURN(const std::string token, Token(options));
   std::shared_ptr<grpc::ChannelCredentials> channel;
   if (!options.ca_path.empty()) {
     grpc::SslCredentialsOptions ssl;
@@ -20,14 +21,14 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(
       DICE_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadFile(options.key_path));
     }
     channel = grpc::SslCredentials(ssl);
-  } else if (!options.token.empty()) {
+  } else if (!token.empty()) {
     channel = grpc::experimental::LocalCredentials(LOCAL_TCP);
   } else {
     return grpc::InsecureChannelCredentials();
   }
-  if (options.token.empty()) return channel;
-  return grpc::CompositeChannelCredentials(
-      channel, grpc::AccessTokenCredentials(options.token));
+  if (token.empty()) return channel;
+  return grpc::CompositeChannelCredentials(channel,
+                                           grpc::AccessTokenCredentials(token));
 }
 
 }  // namespace

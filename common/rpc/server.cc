@@ -41,11 +41,10 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
 };
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
-    const TransportOptions& options) {
+    const TransportOptions& options, bool token) {
   if (options.cert_path.empty()) {
-    return options.token.empty()
-               ? grpc::InsecureServerCredentials()
-               : grpc::experimental::LocalServerCredentials(LOCAL_TCP);
+    return !token ? grpc::InsecureServerCredentials()
+                  : grpc::experimental::LocalServerCredentials(LOCAL_TCP);
   }
   grpc::SslServerCredentialsOptions ssl(
       options.ca_path.empty()
@@ -97,10 +96,12 @@ ServerRunner::ServerRunner(Options options, int port,
 absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     const Options& options, const std::vector<grpc::Service*>& services) {
   DICE_RETURN_IF_ERROR(CheckPlaintext(options.host, options.transport));
-  DICE_ASSIGN_OR_RETURN(const auto credentials, Credentials(options.transport));
+  DICE_ASSIGN_OR_RETURN(const std::string token, Token(options.transport));
+  DICE_ASSIGN_OR_RETURN(const auto credentials,
+                        Credentials(options.transport, !token.empty()));
   std::shared_ptr<grpc::AuthMetadataProcessor> auth;
-  if (!options.transport.token.empty()) {
-    auth = std::make_shared<TokenCheck>(options.transport.token);
+  if (!token.empty()) {
+    auth = std::make_shared<TokenCheck>(token);
     credentials->SetAuthMetadataProcessor(auth);
   }
   grpc::EnableDefaultHealthCheckService(true);

@@ -5,16 +5,14 @@
 
 #include <grpcpp/support/status.h>
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/protocol.h"
 
 namespace dice {
-
-// Exchanged when a stream begins; a mismatch is FAILED_PRECONDITION.
-inline constexpr int32_t kProtocolVersion = 1;
 
 // A dead peer is noticed within the sum of these two.
 inline constexpr absl::Duration kKeepaliveTime = absl::Seconds(30);
@@ -26,11 +24,14 @@ struct TransportOptions {
   std::string ca_path;    // PEM; client: whom to trust, server: mutual TLS
   std::string cert_path;  // PEM; server: turns TLS on, client: mutual TLS
   std::string key_path;
-  std::string token;  // bearer token, required of every call when set
+  std::string token;       // bearer token, required of every call when set
+  std::string token_file;  // read in place of `token` when set
   bool allow_insecure = false;
   int max_message_bytes = 64 << 20;
 };
 
+// The token itself, blanks at both ends removed. Errors: those of ReadFile.
+absl::StatusOr<std::string> Token(const TransportOptions& options);
 // True for localhost, 127.0.0.0/8, ::1 and unix sockets; `address` may carry a
 // port.
 bool IsLoopback(const std::string& address);

@@ -82,6 +82,18 @@ void EvaluationQueue::TaskArrived(const std::string& digest) {
   for (const std::string& key : node.mapped()) Enqueue(entries_.at(key));
 }
 
+void EvaluationQueue::AbandonParked(ClientId id, Effects* effects) {
+  MutexLock lock(mu_);
+  const auto it = clients_.find(id);
+  if (it == clients_.end()) return;
+  for (const std::string& key : std::unordered_set(it->second.keys)) {
+    Entry& e = entries_.at(key);
+    if (e.state == State::kParked && e.owner == id) {
+      GiveUp(e, "the client never sent its task", effects);
+    }
+  }
+}
+
 // ------------------------------------------------------------------- the line
 
 void EvaluationQueue::Enqueue(Entry& e) {

@@ -36,6 +36,9 @@ class EvaluationQueue {
   // queue; what is leased goes on, because the client may come back for it.
   void RemoveClient(ClientId client) ABSL_LOCKS_EXCLUDED(mu_);
   void TaskArrived(const std::string& digest) ABSL_LOCKS_EXCLUDED(mu_);
+  // `client` will send no more tasks: what it parked is reported lost.
+  void AbandonParked(ClientId client, Effects* effects)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // A worker with hello.slots slots. It keeps the leases that hello.running
   // names, if nobody else has them: also after a restart of the pool.

@@ -423,6 +423,14 @@ TEST_F(EvaluationQueueTest, AClientThatLeavesTakesItsParkedWorkAlong) {
   EXPECT_EQ(queue_->Stats().queued, 0);
 }
 
+TEST_F(EvaluationQueueTest, ParkedWorkIsLostWhenItsClientWillSendNoTask) {
+  queue_->Submit(1, 4, {.key = "a", .task_digest = "t", .task_known = false});
+  Submit(1, "b", 5);
+  queue_->AbandonParked(1, &effects_);
+  EXPECT_THAT(Answers(), ElementsAre("1/4:infra 0"));
+  EXPECT_EQ(queue_->Stats().queued, 1);
+}
+
 TEST_F(EvaluationQueueTest, ADrainingWorkerFinishesAndGetsNothingNew) {
   AddWorker("w", 2);
   Submit(1, "a");
