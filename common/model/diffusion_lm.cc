@@ -79,7 +79,7 @@ void DiffusionLm::BuildParameters(uint64_t seed, torch::ScalarType dtype) {
     parameters_.emplace_back(name, t);
     return t;
   };
-  const double std = 0.02;
+  const double std = c.initializer_range;
   embedding_ = add("model.embed_tokens.weight", {c.vocab_size, c.hidden_size},
                    c.embedding_init_std);
   for (int64_t i = 0; i < c.num_layers; ++i) {

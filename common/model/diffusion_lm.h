@@ -36,7 +36,9 @@ struct ModelConfig {
   std::vector<int64_t> eos_token_ids;
   // Ids >= this are padding rows: never sampled, like mask_token_id.
   int64_t num_real_tokens = 0;
-  double embedding_init_std = 0.02;  // random init only
+  // Random init only: of the layers' matrices, the embedding, the head.
+  double initializer_range = 0.02;
+  double embedding_init_std = 0.02;
   double head_init_std = 0.02;
 
   // INVALID_ARGUMENT lists every violation.

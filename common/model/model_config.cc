@@ -70,6 +70,7 @@ absl::StatusOr<ModelConfig> ModelConfig::FromJsonFile(const std::string& path) {
   Read(j, "tie_word_embeddings", c.tie_word_embeddings, bad);
   Read(j, "block_size", c.block_size, bad);
   Read(j, "mask_token_id", c.mask_token_id, bad);
+  Read(j, "initializer_range", c.initializer_range, bad);
   Read(j, "embedding_init_std", c.embedding_init_std, bad);
   Read(j, "head_init_std", c.head_init_std, bad);
   c.num_real_tokens = c.vocab_size;
@@ -104,6 +105,7 @@ std::string ModelConfig::ToJson() const {
                   {"block_size", block_size},
                   {"mask_token_id", mask_token_id},
                   {"num_real_tokens", num_real_tokens},
+                  {"initializer_range", initializer_range},
                   {"embedding_init_std", embedding_init_std},
                   {"head_init_std", head_init_std},
                   {"eos_token_id", eos_token_ids},
