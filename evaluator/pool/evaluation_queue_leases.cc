@@ -135,6 +135,9 @@ void EvaluationQueue::TakeBack(Entry& e, Requeue why, Effects* effects) {
            effects);
     return;
   }
+  // Its last chance, and that of those who only sat beside it: what takes its
+  // worker along now is guilty.
+  e.alone |= e.losses == options_.max_worker_losses;
   retries_.emplace_back(e.request.key, e.ticket);
   effects->requeues.push_back(why);
 }

@@ -230,9 +230,14 @@ void Pool::HandleWorker(uint64_t stream, const WorkerMessage& message) {
         queue_.Heartbeat(worker.id, {keys.begin(), keys.end()}, &effects);
         break;
       }
-      case WorkerMessage::kDraining:
+      case WorkerMessage::kDraining: {
         queue_.SetDraining(worker.id);
+        // After this message there is no further lease on the stream.
+        PoolMessage last;
+        last.set_drain(true);
+        worker.sink->Send(std::move(last));
         break;
+      }
       default:
         break;
     }

@@ -25,28 +25,38 @@ void PoolLink::Send(WorkerMessage message) {
   changed_.NotifyAll();
 }
 
-void PoolLink::StartDraining() {
+void PoolLink::StartDraining(absl::Time deadline) {
   WorkerMessage message;
   message.mutable_draining();
   MutexLock lock(mu_);
   draining_ = true;
   if (connected_) outbox_.push_back(std::move(message));
   changed_.NotifyAll();
+  while (connected_ && !drain_answered_ && clock_.Now() < deadline) {
+    clock_.Await(changed_, mu_, deadline);
+  }
 }
 
-void PoolLink::Flush(absl::Time deadline) {
+void PoolLink::Close(absl::Time deadline) {
   MutexLock lock(mu_);
-  while ((!outbox_.empty() || writing_) && clock_.Now() < deadline) {
+  closing_ = true;
+  changed_.NotifyAll();
+  while (connected_ && clock_.Now() < deadline) {
     clock_.Await(changed_, mu_, deadline);
   }
 }
 
 void PoolLink::Run(WorkLoop& loop, std::stop_token stop,
                    const std::function<void()>& on_connected) {
-  while (!stop.stop_requested()) {
+  while (!stop.stop_requested() && !closing()) {
     if (RunStream(loop, stop, on_connected)) backoff_.Reset();
     SleepUnlessStopped(clock_, backoff_.Next(), stop);
   }
+}
+
+bool PoolLink::closing() {
+  MutexLock lock(mu_);
+  return closing_;
 }
 
 // What a new stream begins with: results of the broken one, then results that
@@ -83,7 +93,13 @@ bool PoolLink::RunStream(WorkLoop& loop, std::stop_token stop,
     PoolMessage message;
     while (!refused && stream->Read(&message)) {
       refused = message.has_refused();
-      if (!refused) loop.Handle(message);
+      if (message.has_drain()) {
+        MutexLock lock(mu_);
+        drain_answered_ = true;
+        changed_.NotifyAll();
+      } else if (!refused) {
+        loop.Handle(message);
+      }
     }
     if (refused) DICE_LOG(kError) << "the pool refused: " << message.refused();
     context.TryCancel();  // frees a Write that is stuck
@@ -94,9 +110,10 @@ bool PoolLink::RunStream(WorkLoop& loop, std::stop_token stop,
   {
     MutexLock lock(mu_);
     connected_ = false;
+    changed_.NotifyAll();
   }
   const grpc::Status status = stream->Finish();
-  if (!stop.stop_requested()) {
+  if (!stop.stop_requested() && !closing()) {
     DICE_LOG(kWarning) << "the stream to the pool ended: "
                        << status.error_message();
   }
@@ -108,24 +125,24 @@ void PoolLink::WriteLoop(Stream& stream, std::stop_token stop) {
     WorkerMessage message;
     {
       MutexLock lock(mu_);
-      writing_ = false;
-      changed_.NotifyAll();
-      while (outbox_.empty() && !stop.stop_requested()) changed_.Wait(mu_);
+      while (outbox_.empty() && !closing_ && !stop.stop_requested()) {
+        changed_.Wait(mu_);
+      }
       if (stop.stop_requested()) return;
+      if (outbox_.empty()) break;
       message = std::move(outbox_.front());
       outbox_.pop_front();
-      writing_ = true;
       if (message.has_result()) {
         written_.push_back(message);
         const size_t keep = 2 * static_cast<size_t>(hello_.slots());
         if (written_.size() > keep) written_.pop_front();
       }
     }
-    if (!stream.Write(message)) break;
+    if (!stream.Write(message)) return;
   }
-  MutexLock lock(mu_);
-  writing_ = false;
-  changed_.NotifyAll();
+  // A cancelled stream may lose what was written: the pool ends it, having read
+  // everything.
+  stream.WritesDone();
 }
 
 }  // namespace dice

@@ -31,14 +31,16 @@ class PoolLink {
   // Never blocks.
   void Send(WorkerMessage message) ABSL_LOCKS_EXCLUDED(mu_);
   // Connects, registers, and hands what the pool sends to `loop`, again and
-  // again until `stop`. `on_connected` is called for each stream whose hello
-  // went out.
+  // again until `stop` or Close. `on_connected` is called for each stream whose
+  // hello went out.
   void Run(WorkLoop& loop, std::stop_token stop,
            const std::function<void()>& on_connected) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the pool, on this and every later stream, to lease nothing more.
-  void StartDraining() ABSL_LOCKS_EXCLUDED(mu_);
-  // Blocks until everything was written or `deadline`.
-  void Flush(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mu_);
+  // Blocks until it said so, there is no stream, or `deadline`.
+  void StartDraining(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mu_);
+  // Writes what is left, closes the stream and opens no other. Blocks until the
+  // pool has read it all, there is no stream, or `deadline`.
+  void Close(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   using Stream = grpc::ClientReaderWriter<WorkerMessage, PoolMessage>;
@@ -49,6 +51,7 @@ class PoolLink {
       ABSL_LOCKS_EXCLUDED(mu_);
   void WriteLoop(Stream& stream, std::stop_token stop) ABSL_LOCKS_EXCLUDED(mu_);
   void PrepareOutbox() ABSL_LOCKS_EXCLUDED(mu_);
+  bool closing() ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::unique_ptr<WorkerService::Stub> stub_;
   const RegisterWorker hello_;
@@ -60,8 +63,9 @@ class PoolLink {
   // Latest results written to the current stream.
   std::deque<WorkerMessage> written_ ABSL_GUARDED_BY(mu_);
   bool connected_ ABSL_GUARDED_BY(mu_) = false;
-  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool drain_answered_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace dice

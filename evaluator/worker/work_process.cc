@@ -96,11 +96,11 @@ absl::Status RunWorker(const WorkProcessOptions& options, Judge& judge) {
     metrics.held.Set(loop.held());
   }
   health.SetReady(false);
-  link.StartDraining();
+  link.StartDraining(clock.Now() + absl::Seconds(2));
   if (!loop.AwaitIdle(clock.Now() + options.drain)) {
     DICE_LOG(kWarning) << loop.held() << " evaluations given back";
   }
-  link.Flush(clock.Now() + absl::Seconds(2));
+  link.Close(clock.Now() + absl::Seconds(2));
   runner.request_stop();
   runner.join();
   DICE_LOG(kInfo) << "drained";

@@ -298,10 +298,31 @@ TEST_F(EvaluationQueueTest, GivesUpOnWhatKillsEveryWorker) {
   for (int i = 0; i < 3; ++i) {
     const WorkerId w = AddWorker(absl::StrCat("w", i));
     EXPECT_THAT(Answers(), IsEmpty());
-    EXPECT_EQ(Next(), absl::StrCat(w, ":poison#", i + 1));
+    EXPECT_EQ(Next(), absl::StrCat(w, ":poison#", i + 1, i == 2 ? "!" : ""));
     queue_->RemoveWorker(w, &effects_);
   }
   EXPECT_THAT(Answers(), ElementsAre("1/1:infra 0"));
+}
+
+TEST_F(EvaluationQueueTest, WhoSatBesideAPoisonIsNotLostWithIt) {
+  Reset({.max_worker_losses = 2});
+  Submit(1, "poison", 1);
+  Submit(1, "wholesome", 2);
+  for (int i = 0; i < 2; ++i) {
+    const WorkerId w = AddWorker(absl::StrCat("w", i), 2);
+    Next();
+    EXPECT_EQ(Next(), absl::StrCat(w, ":wholesome#", i + 1));
+    queue_->RemoveWorker(w, &effects_);
+  }
+  AddWorker("w2", 2);
+  EXPECT_EQ(Next(), "3:poison#3!");
+  EXPECT_EQ(Next(), "-");  // not beside it again
+  queue_->RemoveWorker(3, &effects_);
+  EXPECT_THAT(Answers(), ElementsAre("1/1:infra 0"));
+  AddWorker("w3", 2);
+  EXPECT_EQ(Next(), "4:wholesome#3!");
+  queue_->Complete(4, Result("wholesome", 3), &effects_);
+  EXPECT_THAT(Answers(), ElementsAre("1/2:CORRECT"));
 }
 
 TEST_F(EvaluationQueueTest, ATimeoutCountsOnlyWhenRepeatedAlone) {

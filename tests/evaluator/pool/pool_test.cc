@@ -249,6 +249,18 @@ TEST_F(PoolTest, DrainingRefusesNewWorkButFinishesTheOld) {
   EXPECT_TRUE(pool_->Idle());
 }
 
+TEST_F(PoolTest, ADrainingWorkerIsToldWhenNoLeaseFollows) {
+  pool_->HandleWorker(worker_, Hello("w"));
+  SendTask();
+  WorkerMessage draining;
+  draining.mutable_draining();
+  pool_->HandleWorker(worker_, draining);
+  pool_->Handle(client_, Request(1, "a", task_));
+  const auto sent = worker_sink_.Take();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_TRUE(sent[0].drain());
+}
+
 TEST_F(PoolTest, AnEmptyRequestIsAnErrorOfTheClient) {
   pool_->Handle(client_, EvaluateRequest());
   EXPECT_FALSE(client_sink_.Take()[0].infra_error().retryable());
