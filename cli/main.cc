@@ -1,6 +1,7 @@
 // `dice`: the command line of everything.
 #include "CLI/CLI.hpp"
 #include "cli/command.h"
+#include "cli/report.h"
 #include "common/base/log.h"
 
 int main(int argc, char** argv) {
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
   dice::SetLogRole("dice");
   dice::cli::Body body;
   dice::cli::AddCheck(app, body);
+  dice::cli::AddReport(app, body);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -190,17 +190,13 @@ def trained(
         ),
     )
     # Not special: matched after normalisation.
-    out.add_tokens(
-        [AddedToken("<think>", normalized=True), AddedToken("é@", normalized=True)]
-    )
+    out.add_tokens([AddedToken("<think>", normalized=True), AddedToken("é@", normalized=True)])
     return out
 
 
 def from_folder(folder: pathlib.Path) -> Tokenizer:
     """As transformers' Qwen2TokenizerFast builds it from vocab and merges."""
-    out = Tokenizer(
-        models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    )
+    out = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
     out.normalizer = normalizers.NFC()
     out.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -211,9 +207,7 @@ def from_folder(folder: pathlib.Path) -> Tokenizer:
     out.decoder = decoders.ByteLevel()
     config = json.loads((folder / "tokenizer_config.json").read_text())
     for spec in config["added_tokens_decoder"].values():
-        token = AddedToken(
-            spec["content"], normalized=spec["normalized"], special=spec["special"]
-        )
+        token = AddedToken(spec["content"], normalized=spec["normalized"], special=spec["special"])
         out.add_special_tokens([token]) if spec["special"] else out.add_tokens([token])
     return out
 
@@ -221,7 +215,7 @@ def from_folder(folder: pathlib.Path) -> Tokenizer:
 def cases(tokenizer: Tokenizer, lines: int, rng: random.Random) -> Iterator[dict]:
     texts = [line(rng) for _ in range(lines)]
     for text, code in zip(
-        texts, tokenizer.encode_batch(texts, add_special_tokens=False)
+        texts, tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
     ):
         decoded = tokenizer.decode(code.ids, skip_special_tokens=False)
         yield {"text": text, "ids": code.ids, "decoded": decoded}
@@ -246,14 +240,10 @@ def main() -> None:
             1500,
             texts,
         )
-        made["gpt2"] = trained(
-            [pre_tokenizers.ByteLevel(add_prefix_space=False)], None, 900, texts
-        )
+        made["gpt2"] = trained([pre_tokenizers.ByteLevel(add_prefix_space=False)], None, 900, texts)
         made["statements"] = trained(
             [
-                pre_tokenizers.Split(
-                    Regex(r"[^;{}\n]*[;{}]?\n|@[a-z]+|[^;{}\n@]+"), "isolated"
-                ),
+                pre_tokenizers.Split(Regex(r"[^;{}\n]*[;{}]?\n|@[a-z]+|[^;{}\n@]+"), "isolated"),
                 pre_tokenizers.Digits(individual_digits=True),
                 bytes_only,
             ],
