@@ -2,6 +2,7 @@
 #include "CLI/CLI.hpp"
 #include "cli/command.h"
 #include "cli/report.h"
+#include "cli/tasks.h"
 #include "common/base/log.h"
 
 int main(int argc, char** argv) {
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   dice::cli::Body body;
   dice::cli::AddCheck(app, body);
   dice::cli::AddReport(app, body);
+  dice::cli::AddTasks(app, body);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
