@@ -33,9 +33,8 @@ absl::Status Box::Start() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::InternalError("socketpair failed");
   Process::Options p;
-  p.argv = {options_.executable, "--fd",    "3",
-            "--jobs",            absl::StrCat(options_.jobs),
-            "--nvrtc",           options_.nvrtc};
+  p.argv = {options_.executable,         "--fd",    "3",           "--jobs",
+            absl::StrCat(options_.jobs), "--nvrtc", options_.nvrtc};
   for (const std::string& path : options_.readable) {
     p.argv.push_back("--readable");
     p.argv.push_back(path);

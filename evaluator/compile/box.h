@@ -23,8 +23,8 @@ class Box {
  public:
   struct Options {
     std::string executable;
-    std::string nvrtc;   // libnvrtc.so
-    int jobs = 2;        // that run at once
+    std::string nvrtc;  // libnvrtc.so
+    int jobs = 2;       // that run at once
     std::vector<std::string> readable;
   };
   // FAILED_PRECONDITION: the executable or NVRTC is not there.

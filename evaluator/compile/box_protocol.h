@@ -15,8 +15,8 @@ struct BoxJob {
   enum class Kind : uint32_t { kNvrtc = 0, kExec = 1 };
   uint32_t id = 0;
   Kind kind = Kind::kExec;
-  uint32_t cpu_s = 20;     // RLIMIT_CPU
-  uint32_t wall_s = 60;    // then the job's group is killed
+  uint32_t cpu_s = 20;         // RLIMIT_CPU
+  uint32_t wall_s = 60;        // then the job's group is killed
   uint32_t memory_mib = 3072;  // RLIMIT_AS beyond what the box itself maps
   // kExec: the command line; kNvrtc: the options.
   std::vector<std::string> args;
@@ -28,9 +28,9 @@ struct BoxResult {
   enum class End : uint32_t { kExit = 0, kSignal = 1, kTimeout = 2 };
   uint32_t id = 0;
   End end = End::kExit;
-  uint32_t code = 0;    // exit code or signal
+  uint32_t code = 0;  // exit code or signal
   double cpu_s = 0;
-  std::string log;      // stdout and stderr, cut at 64 KiB
+  std::string log;  // stdout and stderr, cut at 64 KiB
 };
 
 // kNvrtc exits with these.

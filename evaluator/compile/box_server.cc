@@ -147,7 +147,8 @@ void BoxServer::Child(const BoxJob& job, int output) {
   setenv("LC_ALL", "C", 1);
   Confine(job.cpu_s, memory, options_.readable, job.folder);
   std::vector<char*> argv;
-  for (const std::string& a : job.args) argv.push_back(const_cast<char*>(a.c_str()));
+  for (const std::string& a : job.args)
+    argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   execv(argv[0], argv.data());
   WriteAll(1, "cannot run " + job.args[0]);
@@ -179,7 +180,7 @@ void BoxServer::Reap() {
     rusage usage{};
     if (wait4(r.pid, &status, 0, &usage) == r.pid) {
       r.result.id = r.job.id;
-      r.result.end = r.killed             ? BoxResult::End::kTimeout
+      r.result.end = r.killed              ? BoxResult::End::kTimeout
                      : WIFSIGNALED(status) ? BoxResult::End::kSignal
                                            : BoxResult::End::kExit;
       r.result.code = static_cast<uint32_t>(

@@ -16,7 +16,7 @@ namespace dice {
 class BoxServer {
  public:
   struct Options {
-    int fd = 3;          // the socket to the compiler
+    int fd = 3;  // the socket to the compiler
     int max_running = 2;
     std::vector<std::string> readable;  // files and folders a job may read
   };
@@ -30,7 +30,7 @@ class BoxServer {
   struct Running {
     BoxJob job;
     int pid = -1;
-    int pipe = -1;      // stdout and stderr of the child; -1 at its end
+    int pipe = -1;        // stdout and stderr of the child; -1 at its end
     double deadline = 0;  // monotonic seconds
     bool killed = false;
     BoxResult result;

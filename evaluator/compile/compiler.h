@@ -30,7 +30,7 @@ struct CompileResult {
   Kind kind = Kind::kOk;
   std::string object_path;  // shared object to load, owned by the cache
   std::string text;
-  std::string tier;         // which way compiled it, e.g. "lite", "facade"
+  std::string tier;  // which way compiled it, e.g. "lite", "facade"
   bool cached = false;
 };
 

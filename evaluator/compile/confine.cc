@@ -48,7 +48,7 @@ void Confine(uint32_t cpu_s, uint64_t memory_bytes,
              const std::string& writable) {
   Limit(RLIMIT_CPU, cpu_s);
   Limit(RLIMIT_AS, memory_bytes);
-  Limit(RLIMIT_FSIZE, uint64_t{64} << 20);
+  Limit(RLIMIT_FSIZE, uint64_t{256} << 20);
   Limit(RLIMIT_CORE, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   landlock_ruleset_attr attr{};

@@ -9,7 +9,7 @@
 namespace dice {
 
 // In a child before it compiles. CPU seconds, address space beyond `mapped`
-// bytes, 64 MiB a file, no core dump; then, where the kernel has Landlock, no
+// bytes, 256 MiB a file, no core dump; then, where the kernel has Landlock, no
 // file but those below `readable` (with execution) and `writable`. Never
 // fails: what the kernel lacks is left out.
 void Confine(uint32_t cpu_s, uint64_t memory_bytes,

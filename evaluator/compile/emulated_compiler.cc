@@ -125,8 +125,7 @@ class EmulatedCompiler : public Compiler {
     if (p->work.status.ok()) {
       if (p->work.result.kind == CompileResult::Kind::kOk)
         p->work.result.object_path = cache_.ObjectPath(p->key);
-      p->work.status =
-          cache_.Store(p->key, p->work.result, p->work.object);
+      p->work.status = cache_.Store(p->key, p->work.result, p->work.object);
     }
     p->work.object.clear();
     MutexLock lock(mu_);

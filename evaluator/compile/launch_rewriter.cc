@@ -18,8 +18,8 @@ bool Adjacent(const std::vector<Token>& t, size_t i, std::string_view c) {
 }
 
 bool IsControl(std::string_view word) {
-  return word == "if" || word == "for" || word == "while" ||
-         word == "switch" || word == "catch" || word == "constexpr";
+  return word == "if" || word == "for" || word == "while" || word == "switch" ||
+         word == "catch" || word == "constexpr";
 }
 
 // Function name -> the words of its body, for every `name(...) ... {`, and
@@ -114,8 +114,7 @@ class Rewriter {
     edits_.push_back({t[close].begin, t[close + 2].end, ")"});
     edits_.push_back({t[args].begin, t[args].end, empty ? "" : ", "});
     for (size_t i = args, end = MatchingBracket(t, args); i < end; ++i)
-      if (t[i].Is("NULL"))
-        edits_.push_back({t[i].begin, t[i].end, "nullptr"});
+      if (t[i].Is("NULL")) edits_.push_back({t[i].begin, t[i].end, "nullptr"});
   }
 
   // First token of the kernel's name: ns::kernel<T, 4>.
@@ -181,11 +180,10 @@ class Rewriter {
       }
     }
     if (!is_extern || !shared || type.empty()) return;
-    edits_.push_back(
-        {t[i].begin, t[end - 1].end,
-         type + "* const " + std::string(t[end - 3].text) +
-             " = reinterpret_cast<" + type +
-             "*>(::dice_emulate::dynamic_shared)"});
+    edits_.push_back({t[i].begin, t[end - 1].end,
+                      type + "* const " + std::string(t[end - 3].text) +
+                          " = reinterpret_cast<" + type +
+                          "*>(::dice_emulate::dynamic_shared)"});
   }
 
   const std::map<std::string_view, Names> bodies_;

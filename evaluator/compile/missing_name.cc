@@ -64,11 +64,12 @@ bool IsCudaName(const std::string& include, const std::string& name) {
 
 bool IsTorchName(const std::string& include, const std::string& name) {
   for (const char* file :
-       {"ATen/Dispatch.h", "c10/util/Exception.h", "torch/csrc/api/include/torch/types.h",
-        "c10/cuda/CUDAStream.h", "c10/cuda/CUDAGuard.h",
-        "ATen/cuda/CUDAContextLight.h", "c10/core/TensorOptions.h",
-        "c10/core/ScalarType.h", "ATen/core/Tensor.h", "ATen/TensorUtils.h",
-        "ATen/OpMathType.h", "ATen/AccumulateType.h"})
+       {"ATen/Dispatch.h", "c10/util/Exception.h",
+        "torch/csrc/api/include/torch/types.h", "c10/cuda/CUDAStream.h",
+        "c10/cuda/CUDAGuard.h", "ATen/cuda/CUDAContextLight.h",
+        "c10/core/TensorOptions.h", "c10/core/ScalarType.h",
+        "ATen/core/Tensor.h", "ATen/TensorUtils.h", "ATen/OpMathType.h",
+        "ATen/AccumulateType.h"})
     if (FileHas(absl::StrCat(include, "/", file), name)) return true;
   return false;
 }

@@ -38,8 +38,8 @@ unsigned Nvrtc::Compile(const std::string& source,
     return 2;
   std::vector<const char*> pointers;
   for (const std::string& o : options) pointers.push_back(o.c_str());
-  const int code = compile_(program, static_cast<int>(pointers.size()),
-                            pointers.data());
+  const int code =
+      compile_(program, static_cast<int>(pointers.size()), pointers.data());
   size_t n = 0;
   if (log_size_(program, &n) == 0 && n > 1) {
     log->resize(n);

@@ -13,26 +13,21 @@ bool In(const std::string_view (&sorted)[n], std::string_view name) {
 
 // Sorted.
 constexpr std::string_view kStandard[] = {
-    "algorithm",  "array",         "assert.h",
-    "atomic",     "bitset",        "cassert",
-    "cfloat",     "chrono",        "climits",
-    "cmath",      "complex",       "cstddef",
-    "cstdint",    "cstdio",        "cstdlib",
-    "cstring",    "deque",         "exception",
-    "float.h",    "functional",    "initializer_list",
-    "inttypes.h", "iomanip",       "iostream",
-    "iterator",   "limits",        "limits.h",
-    "list",       "map",           "math.h",
-    "memory",     "mutex",         "new",
-    "numeric",    "optional",      "ostream",
-    "queue",      "random",        "ratio",
-    "set",        "sstream",       "stack",
-    "stdbool.h",  "stddef.h",      "stdexcept",
-    "stdint.h",   "stdio.h",       "stdlib.h",
-    "string",     "string.h",      "string_view",
-    "thread",     "tuple",         "type_traits",
-    "typeinfo",   "unordered_map", "unordered_set",
-    "utility",    "variant",       "vector"};
+    "algorithm",     "array",         "assert.h",    "atomic",
+    "bitset",        "cassert",       "cfloat",      "chrono",
+    "climits",       "cmath",         "cstddef",     "cstdint",
+    "cstdio",        "cstdlib",       "cstring",     "deque",
+    "exception",     "float.h",       "functional",  "initializer_list",
+    "inttypes.h",    "iomanip",       "iostream",    "iterator",
+    "limits",        "limits.h",      "list",        "map",
+    "math.h",        "memory",        "mutex",       "new",
+    "numeric",       "optional",      "ostream",     "queue",
+    "ratio",         "set",           "sstream",     "stack",
+    "stdbool.h",     "stddef.h",      "stdexcept",   "stdint.h",
+    "stdio.h",       "stdlib.h",      "string",      "string.h",
+    "string_view",   "tuple",         "type_traits", "typeinfo",
+    "unordered_map", "unordered_set", "utility",     "variant",
+    "vector"};
 constexpr std::string_view kDevice[] = {"cooperative_groups.h", "cuda_bf16.h",
                                         "cuda_fp16.h", "cuda_fp16.hpp",
                                         "math_constants.h"};
@@ -50,7 +45,7 @@ constexpr std::string_view kUnsupportedPrefixes[] = {
     "cusolver", "cusparse",      "cute/",          "cutlass/",     "mma.h",
     "cuda_fp8", "cuda_pipeline", "cuda_awbarrier", "cudaTypedefs", "nccl",
     "nvrtc",    "nvtx3/",        "nvToolsExt",     "texture_",     "surface_",
-    "thrust/",  "crt/"};
+    "thrust/",  "thread",        "random",         "complex",      "crt/"};
 constexpr std::string_view kHostNames[] = {"ATenOpCPU",
                                            "Tensor",
                                            "TensorOptions",

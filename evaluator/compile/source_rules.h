@@ -18,7 +18,8 @@ IncludeKind ClassifyInclude(std::string_view name);
 
 // A function that lets threads wait for each other.
 bool IsBarrierName(std::string_view name);
-// A namespace, type or prefix that only host code has (torch, std::vector, ...).
+// A namespace, type or prefix that only host code has (torch, std::vector,
+// ...).
 bool IsHostName(std::string_view name);
 // A name that the lite header lacks.
 bool NeedsFacade(std::string_view name);

@@ -53,15 +53,16 @@ class Splitter {
   void CheckText() {
     for (const char* s : {"?\?=", "?\?/", "%:", "\\u", "\\U"})
       if (source_.find(s) != source_.npos)
-        Refuse("error: digraphs, trigraphs and universal names are not accepted");
-    if (!tokens_.empty() && EndsInside(source_)) out_.needs_own_unit = true;
+        Refuse(
+            "error: digraphs, trigraphs and universal names are not accepted");
+    if (EndsInside(source_)) out_.needs_own_unit = true;
     bool attribute = false, pasting = false;
     for (size_t i = 0; i < tokens_.size(); ++i) {
       const Token& t = tokens_[i];
       attribute |= t.text.find("__attribute") != t.text.npos ||
                    t.text.find("[[") != t.text.npos;
-      pasting |= t.kind == Token::Kind::kDirective &&
-                 t.text.find("##") != t.text.npos;
+      pasting |=
+          t.kind == Token::Kind::kDirective && t.text.find("##") != t.text.npos;
       if (t.Is("__attribute__") || t.Is("__attribute") ||
           (t.Is("[") && i + 1 < tokens_.size() && tokens_[i + 1].Is("["))) {
         const size_t close = MatchingBracket(tokens_, t.Is("[") ? i : i + 1);
@@ -173,11 +174,13 @@ class Splitter {
   // Handles the item that starts at `begin` and returns where the next starts.
   size_t Item(size_t begin, size_t end) {
     size_t i = begin;
-    if (tokens_[i].Is("inline") && i + 1 < end && tokens_[i + 1].Is("namespace"))
+    if (tokens_[i].Is("inline") && i + 1 < end &&
+        tokens_[i + 1].Is("namespace"))
       ++i;
     if (tokens_[i].Is("namespace") ||
         (tokens_[i].Is("extern") && i + 2 < end &&
-         tokens_[i + 1].kind == Token::Kind::kString && tokens_[i + 2].Is("{"))) {
+         tokens_[i + 1].kind == Token::Kind::kString &&
+         tokens_[i + 2].Is("{"))) {
       out_.needs_own_unit |= tokens_[i].Is("extern");
       while (i < end && !tokens_[i].Is("{") && !tokens_[i].Is(";")) ++i;
       if (i < end && tokens_[i].Is("{")) {
@@ -219,8 +222,8 @@ class Splitter {
         i = close;
         continue;
       }
-      if (!parens && (t.Is("struct") || t.Is("class") || t.Is("union") ||
-                      t.Is("enum")))
+      if (!parens &&
+          (t.Is("struct") || t.Is("class") || t.Is("union") || t.Is("enum")))
         type = true;
       is_extern |= t.Is("extern");
       is_constexpr |= t.Is("constexpr");
@@ -234,8 +237,8 @@ class Splitter {
     const bool host_function =
         parens && !type && !assigned && !device && !is_constexpr;
     const bool using_host = tokens_[begin].Is("using") && host;
-    if (!device && (host || host_function || using_host ||
-                    UsesStdNamespace(begin, last)))
+    if (!device &&
+        (host || host_function || using_host || UsesStdNamespace(begin, last)))
       Blank(tokens_[begin].begin, tokens_[last].end, &device_);
     return last + 1;
   }

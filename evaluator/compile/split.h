@@ -1,6 +1,7 @@
 // From a candidate's CUDA source to two texts: the emulated one, where a
 // launch is a call and which g++ compiles whole, and the device one, where host
-// code is blanked out and which NVRTC judges. Both keep every line in its place.
+// code is blanked out and which NVRTC judges. Both keep every line in its
+// place.
 #ifndef DICE_EVALUATOR_COMPILE_SPLIT_H_
 #define DICE_EVALUATOR_COMPILE_SPLIT_H_
 
@@ -19,7 +20,8 @@ struct SplitSource {
   std::string refusal;
   // What this device cannot run, e.g. "inline PTX". Empty: nothing.
   std::string unsupported;
-  // Needs more than the lite header: includes beyond it, or names that it lacks.
+  // Needs more than the lite header: includes beyond it, or names that it
+  // lacks.
   bool needs_facade = false;
   // Could disturb others compiled in the same run: macros, external names,
   // objects with static storage, unbalanced brackets.

@@ -155,8 +155,8 @@ void CompileSteps::Alone(Work* w) {
   if (!w->consented) ConsentAlone(w);
   if (!w->consented || !w->status.ok()) return;
   std::string log;
-  const bool lite = !w->candidate.cpp.needs_facade &&
-                    !w->candidate.cuda.needs_facade;
+  const bool lite =
+      !w->candidate.cpp.needs_facade && !w->candidate.cuda.needs_facade;
   for (const auto header :
        {Toolchain::Header::kLite, Toolchain::Header::kFacade}) {
     if (header == Toolchain::Header::kLite && !lite) continue;
@@ -168,8 +168,8 @@ void CompileSteps::Alone(Work* w) {
     w->result.tier = header == Toolchain::Header::kLite ? kLite : kFacade;
     if (*compiled) return;
   }
-  const std::string missing = RealMissingName(
-      log, toolchain_->torch_include(), toolchain_->cuda_include());
+  const std::string missing = RealMissingName(log, toolchain_->torch_include(),
+                                              toolchain_->cuda_include());
   Reject(w, kFacade, ErrorsOfOne(log));
   if (missing.empty()) return;
   w->result.kind = CompileResult::Kind::kUnsupported;

@@ -32,10 +32,16 @@ namespace fs = std::filesystem;
 constexpr char kSplitterVersion[] = "1";
 
 const std::vector<std::string>& CommonFlags() {
-  static const auto* flags = new std::vector<std::string>{
-      "-std=gnu++20", "-O2",  "-fPIC",        "-fvisibility=hidden",
-      "-w",           "-pipe", "-fno-plt",     "-fno-math-errno",
-      "-fno-trapping-math", "-ffp-contract=off"};
+  static const auto* flags = new std::vector<std::string>{"-std=gnu++20",
+                                                          "-O2",
+                                                          "-fPIC",
+                                                          "-fvisibility=hidden",
+                                                          "-w",
+                                                          "-pipe",
+                                                          "-fno-plt",
+                                                          "-fno-math-errno",
+                                                          "-fno-trapping-math",
+                                                          "-ffp-contract=off"};
   return *flags;
 }
 
@@ -156,8 +162,8 @@ absl::Status Toolchain::FindTools() {
   torch_include_ = JoinPath(site_packages_, "torch/include");
   DICE_ASSIGN_OR_RETURN(
       device_prelude_,
-      ReadFile(JoinPath(emulate_dir_,
-                        "include/dice_emulate/device_prelude.h")));
+      ReadFile(
+          JoinPath(emulate_dir_, "include/dice_emulate/device_prelude.h")));
   std::error_code error;
   id_ = Sha256HexOf({kSplitterVersion, gxx_version_,
                      fs::path(nvrtc_).filename().string(),
@@ -180,12 +186,19 @@ absl::Status Toolchain::StartBox() {
   o.executable = FindBox();
   o.nvrtc = nvrtc_;
   o.jobs = options_.jobs;
-  o.readable = {"/usr",  "/lib",
-                "/lib64", "/bin",
-                "/etc/ld.so.cache", "/etc/alternatives",
-                built_dir_, emulate_dir_,
-                fs::path(nvrtc_).parent_path().string(), cuda_include_,
-                "/proc/self", "/proc/cpuinfo", "/proc/meminfo",
+  o.readable = {"/usr",
+                "/lib",
+                "/lib64",
+                "/bin",
+                "/etc/ld.so.cache",
+                "/etc/alternatives",
+                built_dir_,
+                emulate_dir_,
+                fs::path(nvrtc_).parent_path().string(),
+                cuda_include_,
+                "/proc/self",
+                "/proc/cpuinfo",
+                "/proc/meminfo",
                 "/sys/devices/system/cpu"};
   DICE_ASSIGN_OR_RETURN(box_, Box::Create(o));
   return absl::OkStatus();
@@ -216,17 +229,16 @@ absl::Status Toolchain::BuildHeader(const char* name) {
   DICE_RETURN_IF_ERROR(WriteFileAtomic(
       header, absl::StrCat("#include \"dice_emulate/", name, ".h\"\n")));
   std::vector<std::string> args = CommonFlags();
-  args.insert(args.end(),
-              {"-I", JoinPath(emulate_dir_, "include"), "-x", "c++-header",
-               header, "-o", header + ".gch"});
+  args.insert(args.end(), {"-I", JoinPath(emulate_dir_, "include"), "-x",
+                           "c++-header", header, "-o", header + ".gch"});
   return RunGxx(std::move(args), name);
 }
 
 absl::Status Toolchain::BuildRuntime() {
   std::vector<std::string> args = CommonFlags();
-  args.insert(args.end(), {"-I", JoinPath(emulate_dir_, "include"), "-r",
-                           "-nostdlib", "-o",
-                           JoinPath(built_dir_, "runtime.o")});
+  args.insert(args.end(),
+              {"-I", JoinPath(emulate_dir_, "include"), "-r", "-nostdlib", "-o",
+               JoinPath(built_dir_, "runtime.o")});
   for (const char* file : {"call.cc", "launch.cc", "memory.cc", "tensor.cc"})
     args.push_back(JoinPath(emulate_dir_, absl::StrCat("runtime/", file)));
   return RunGxx(std::move(args), "runtime");
@@ -252,13 +264,13 @@ std::vector<std::string> Toolchain::GxxCommand(
   std::vector<std::string> c = CommonFlags();
   c.insert(c.begin(), gxx_);
   const bool lite = header == Header::kLite;
-  c.insert(c.end(), {"-fdiagnostics-color=never", "-fmax-errors=40",
-                     "-ftemplate-depth=256", "-I",
-                     JoinPath(emulate_dir_, "include"), "-include",
-                     JoinPath(built_dir_, lite ? "lite_pch.h"
-                                               : "dice_emulate_pch.h"),
-                     "-shared", "-x", "c++", "-", "-x", "none",
-                     JoinPath(built_dir_, "runtime.o"), "-o", output});
+  c.insert(
+      c.end(),
+      {"-fdiagnostics-color=never", "-fmax-errors=40", "-ftemplate-depth=256",
+       "-I", JoinPath(emulate_dir_, "include"), "-include",
+       JoinPath(built_dir_, lite ? "lite_pch.h" : "dice_emulate_pch.h"),
+       "-shared", "-x", "c++", "-", "-x", "none",
+       JoinPath(built_dir_, "runtime.o"), "-o", output});
   // The loader of the object already has the C++ library.
   if (lite) c.insert(c.end(), {"-nostdlib", "-lm"});
   return c;

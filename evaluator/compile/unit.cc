@@ -33,7 +33,7 @@ std::string DefineLines(const Candidate& c) {
   return lines;
 }
 
-bool HasWord(const std::string& text, absl::string_view word) {
+bool HasWord(const std::string& text, const std::string& word) {
   for (size_t at = text.find(word); at != text.npos;
        at = text.find(word, at + 1)) {
     const auto plain = [&](size_t i) {
@@ -95,8 +95,8 @@ void AppendTable(const Candidate& c, size_t i, const std::string& scope,
     for (const auto* s : {&c.cpp, &c.cuda})
       for (const auto& [name, function] : s->bindings)
         if (name == f) target = function;
-    absl::StrAppend(out, "{\"", f, "\", &::dice_emulate::Call<&", scope,
-                    target, ">},\n");
+    absl::StrAppend(out, "{\"", f, "\", &::dice_emulate::Call<&", scope, target,
+                    ">},\n");
   }
   absl::StrAppend(out, "{nullptr, nullptr}};\n");
 }
@@ -131,8 +131,8 @@ DeviceUnit MakeDeviceUnit(const std::vector<const Candidate*>& candidates,
   for (size_t i = 0; i < candidates.size(); ++i) {
     const std::string& text = candidates[i]->cuda.device;
     if (Blank(text)) continue;
-    torch |= HasWord(text, "torch") || HasWord(text, "at") ||
-             HasWord(text, "c10");
+    torch |=
+        HasWord(text, "torch") || HasWord(text, "at") || HasWord(text, "c10");
     standard |= HasWord(text, "std");
     fp16 |= torch || absl::StrContains(text, "half") ||
             absl::StrContains(text, "bfloat16") ||
@@ -145,8 +145,7 @@ DeviceUnit MakeDeviceUnit(const std::vector<const Candidate*>& candidates,
   if (body.empty()) return unit;
   if (standard || torch) unit.text += "#define DICE_STD\n";
   if (torch) unit.text += "#define DICE_TORCH\n";
-  if (fp16)
-    unit.text += "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n";
+  if (fp16) unit.text += "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n";
   unit.needs_headers = fp16;
   unit.text += prelude;
   unit.text += body;

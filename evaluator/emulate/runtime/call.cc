@@ -157,7 +157,8 @@ int dice_call(void (*body)(const int64_t*), const int64_t* words) {
     return PutError(1, broken);
   if (const int error = dice_last_error(true); kind == 0 && error != 0) {
     char text[160];
-    std::snprintf(text, sizeof(text), "CUDA error: %s", dice_error_string(error));
+    std::snprintf(text, sizeof(text), "CUDA error: %s",
+                  dice_error_string(error));
     return PutError(1, text);
   }
   return kind;

@@ -209,13 +209,15 @@ uint64_t AtWarp(unsigned mask, bool exchange, uint64_t value, int from) {
   const int first = me & ~31;
   if (count - first < 32) mask &= (1u << (count - first)) - 1;
   if (!(mask >> (me & 31) & 1))
-    dice_fail("CUDA error: a lane called a warp-wide function whose mask does "
-              "not name it");
+    dice_fail(
+        "CUDA error: a lane called a warp-wide function whose mask does "
+        "not name it");
   threads[me].lane = {mask, exchange, from, value, 0};
   states[me] = State::kAtWarp;
   threads[me].index = threadIdx;
   ReleaseWarp(me, mask);
-  if (states[me] == State::kReady && ready_head == (ready_tail + kRing - 1) % kRing) {
+  if (states[me] == State::kReady &&
+      ready_head == (ready_tail + kRing - 1) % kRing) {
     ready_tail = ready_head;  // alone: no switch
   } else {
     Suspend(states[me]);
@@ -237,9 +239,7 @@ void FinishThread() {
   }
 }
 
-void Refuse(int error) {
-  last_error = error;
-}
+void Refuse(int error) { last_error = error; }
 
 }  // namespace
 
@@ -370,7 +370,9 @@ unsigned dice_active_mask() {
   return mask;
 }
 int dice_lane() {
-  return int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31;
+  return int(threadIdx.x +
+             blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) &
+         31;
 }
 
 int dice_last_error(bool clear) {
@@ -380,13 +382,18 @@ int dice_last_error(bool clear) {
 }
 const char* dice_error_string(int error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
     case cudaErrorIllegalAddress:
       return "an illegal memory access was encountered";
-    default: return "unspecified launch failure";
+    default:
+      return "unspecified launch failure";
   }
 }
 

@@ -10,7 +10,7 @@
 namespace dice_emulate {
 namespace {
 
-constexpr int64_t kGuard = 256;        // bytes on each side
+constexpr int64_t kGuard = 256;  // bytes on each side
 constexpr unsigned char kGuardByte = 0xa5;
 constexpr unsigned char kPoisonByte = 0xff;  // NaN in every floating type
 constexpr int64_t kCacheLimit = int64_t{256} << 20;
@@ -160,8 +160,9 @@ void dice_check_pointer(const void* pointer) {
   const char* p = static_cast<const char*>(pointer);
   for (const Storage* s = live.next; s != &live; s = s->next) {
     if (s->device == kCpu && p >= s->data && p < s->data + s->bytes)
-      dice_fail("CUDA error: an illegal memory access was encountered (a CPU "
-                "tensor was passed to a kernel)");
+      dice_fail(
+          "CUDA error: an illegal memory access was encountered (a CPU "
+          "tensor was passed to a kernel)");
   }
 }
 

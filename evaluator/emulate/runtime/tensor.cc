@@ -10,9 +10,7 @@ namespace {
 
 using c10::ScalarType;
 
-int64_t ElementSize(int dtype) {
-  return c10::elementSize(ScalarType(dtype));
-}
+int64_t ElementSize(int dtype) { return c10::elementSize(ScalarType(dtype)); }
 
 void CheckDims(size_t ndim) {
   if (ndim > kMaxDims)
@@ -34,32 +32,52 @@ double Load(const char* p, int dtype) {
     return v;
   };
   switch (ScalarType(dtype)) {
-    case ScalarType::Byte: return as(uint8_t{});
-    case ScalarType::Char: return as(int8_t{});
-    case ScalarType::Short: return as(int16_t{});
-    case ScalarType::Int: return as(int32_t{});
-    case ScalarType::Long: return double(as(int64_t{}));
-    case ScalarType::Half: return double(as(_Float16{}));
-    case ScalarType::Float: return as(float{});
-    case ScalarType::Bool: return as(uint8_t{}) != 0;
-    case ScalarType::BFloat16: return FromBf16(as(uint16_t{}));
-    default: return as(double{});
+    case ScalarType::Byte:
+      return as(uint8_t{});
+    case ScalarType::Char:
+      return as(int8_t{});
+    case ScalarType::Short:
+      return as(int16_t{});
+    case ScalarType::Int:
+      return as(int32_t{});
+    case ScalarType::Long:
+      return double(as(int64_t{}));
+    case ScalarType::Half:
+      return double(as(_Float16{}));
+    case ScalarType::Float:
+      return as(float{});
+    case ScalarType::Bool:
+      return as(uint8_t{}) != 0;
+    case ScalarType::BFloat16:
+      return FromBf16(as(uint16_t{}));
+    default:
+      return as(double{});
   }
 }
 
 void StoreAs(char* p, int dtype, double x) {
   auto as = [p](auto v) { std::memcpy(p, &v, sizeof(v)); };
   switch (ScalarType(dtype)) {
-    case ScalarType::Byte: return as(uint8_t(int64_t(x)));
-    case ScalarType::Char: return as(int8_t(x));
-    case ScalarType::Short: return as(int16_t(x));
-    case ScalarType::Int: return as(int32_t(x));
-    case ScalarType::Long: return as(int64_t(x));
-    case ScalarType::Half: return as(_Float16(x));
-    case ScalarType::Float: return as(float(x));
-    case ScalarType::Bool: return as(uint8_t(x != 0));
-    case ScalarType::BFloat16: return as(ToBf16(float(x)));
-    default: return as(x);
+    case ScalarType::Byte:
+      return as(uint8_t(int64_t(x)));
+    case ScalarType::Char:
+      return as(int8_t(x));
+    case ScalarType::Short:
+      return as(int16_t(x));
+    case ScalarType::Int:
+      return as(int32_t(x));
+    case ScalarType::Long:
+      return as(int64_t(x));
+    case ScalarType::Half:
+      return as(_Float16(x));
+    case ScalarType::Float:
+      return as(float(x));
+    case ScalarType::Bool:
+      return as(uint8_t(x != 0));
+    case ScalarType::BFloat16:
+      return as(ToBf16(float(x)));
+    default:
+      return as(x);
   }
 }
 
@@ -187,8 +205,8 @@ void dice_copy(const TensorImpl* to, const TensorImpl* from) {
   TensorImpl* wide = nullptr;
   if (from->ndim != to->ndim ||
       std::memcmp(from->sizes, to->sizes, size_t(to->ndim) * 8) != 0)
-    from = wide = dice_expand(const_cast<TensorImpl*>(from), to->sizes,
-                              size_t(to->ndim));
+    from = wide =
+        dice_expand(const_cast<TensorImpl*>(from), to->sizes, size_t(to->ndim));
   const int64_t n = ElementSize(to->dtype), m = ElementSize(from->dtype);
   if (to->dtype == from->dtype && SameLayout(to, from)) {
     std::memmove(to->data, from->data, size_t(to->numel * n));
@@ -198,16 +216,17 @@ void dice_copy(const TensorImpl* to, const TensorImpl* from) {
     });
   } else {
     ForEach(to, from, [&](int64_t a, int64_t b) {
-      StoreAs(to->data + a * n, to->dtype, Load(from->data + b * m, from->dtype));
+      StoreAs(to->data + a * n, to->dtype,
+              Load(from->data + b * m, from->dtype));
     });
   }
   if (wide != nullptr) dice_free_impl(wide);
 }
 
 TensorImpl* dice_convert(TensorImpl* from, int dtype, int device) {
-  TensorImpl* t = dice_make(from->sizes, size_t(from->ndim), dtype,
-                            device < 0 ? from->storage->device : device,
-                            kPoison);
+  TensorImpl* t =
+      dice_make(from->sizes, size_t(from->ndim), dtype,
+                device < 0 ? from->storage->device : device, kPoison);
   dice_copy(t, from);
   return t;
 }
@@ -239,8 +258,9 @@ TensorImpl* dice_reshape(TensorImpl* base, const int64_t* sizes, size_t ndim,
   if (base->numel == 0 || ViewStrides(base, shape, int(ndim), strides))
     return dice_view(base, shape, base->numel ? strides : nullptr, ndim, 0);
   if (!may_copy)
-    dice_fail("view size is not compatible with input tensor's size and "
-              "stride. Use .reshape(...) instead.");
+    dice_fail(
+        "view size is not compatible with input tensor's size and "
+        "stride. Use .reshape(...) instead.");
   TensorImpl* copy = dice_convert(base, base->dtype, -1);
   for (int64_t d = int64_t(ndim) - 1, s = 1; d >= 0; s *= shape[d--])
     strides[d] = s;
@@ -272,9 +292,10 @@ TensorImpl* dice_expand(TensorImpl* t, const int64_t* wanted, size_t ndim) {
     sizes[d] = wanted[d] == -1 ? have : wanted[d];
     strides[d] = d < lead || have == 1 ? 0 : t->strides[d - lead];
     if (lead < 0 || (have != 1 && have != sizes[d]))
-      dice_fail("The expanded size of the tensor (%ld) must match the existing "
-                "size (%ld) at non-singleton dimension %d.",
-                long(sizes[d]), long(have), d);
+      dice_fail(
+          "The expanded size of the tensor (%ld) must match the existing "
+          "size (%ld) at non-singleton dimension %d.",
+          long(sizes[d]), long(have), d);
   }
   return dice_view(t, sizes, strides, ndim, 0);
 }
