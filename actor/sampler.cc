@@ -54,6 +54,16 @@ Sampler::~Sampler() = default;
 
 void Sampler::Add(Request request) { queue_.push_back(std::move(request)); }
 
+void Sampler::Remove(const std::function<bool(uint64_t id)>& unwanted) {
+  std::erase_if(queue_,
+                [&](const Request& request) { return unwanted(request.id); });
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] == nullptr || !unwanted(slots_[slot]->request.id)) continue;
+    slots_[slot].reset();
+    cache_.lengths[slot] = 0;
+  }
+}
+
 size_t Sampler::pending() const {
   return queue_.size() +
          std::count_if(slots_.begin(), slots_.end(),

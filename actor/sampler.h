@@ -64,6 +64,8 @@ class Sampler {
   ~Sampler();
 
   void Add(Request request);
+  // Drops the sequences that `unwanted` says; they are not delivered.
+  void Remove(const std::function<bool(uint64_t id)>& unwanted);
   // Sequences queued or in the batch.
   size_t pending() const;
   // Recorded with every response that starts from now on.
