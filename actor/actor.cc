@@ -57,12 +57,12 @@ absl::Status Actor::Run(std::unique_ptr<Engine> engine) {
                              .engine = *engine_,
                              .metrics = deps_.metrics,
                              .clock = deps_.clock});
-    const std::jthread lease = StartThread(
-        "lease", [this](std::stop_token stop) { LeaseLoop(stop); });
-    const std::jthread renew = StartThread(
-        "renew", [this](std::stop_token stop) { RenewLoop(stop); });
-    const std::jthread push = StartThread(
-        "push", [this](std::stop_token stop) { PushLoop(stop); });
+    const std::jthread lease =
+        StartThread("lease", [this](std::stop_token stop) { LeaseLoop(stop); });
+    const std::jthread renew =
+        StartThread("renew", [this](std::stop_token stop) { RenewLoop(stop); });
+    const std::jthread push =
+        StartThread("push", [this](std::stop_token stop) { PushLoop(stop); });
     status = AwaitEnd();
     deps_.learner.Shutdown();
     complete_.Close();
@@ -167,8 +167,8 @@ void Actor::StartGroup(const Lease& lease) {
     samples_per_lease_ = std::max(1, lease.num_samples());
     unsampled_ += group.unsampled;
     if (lease.deadline_s() > 0) {
-      renew_every_ = std::min(options_.renew_every,
-                              absl::Seconds(lease.deadline_s() / 3));
+      renew_every_ =
+          std::min(options_.renew_every, absl::Seconds(lease.deadline_s() / 3));
     }
     groups_[id] = std::move(group);
     SetGauges();
@@ -192,7 +192,8 @@ void Actor::StartGroup(const Lease& lease) {
   CountDown(id);
 }
 
-// --------------------------------------------------- response, candidate, verdict
+// --------------------------------------------------- response, candidate,
+// verdict
 
 void Actor::OnResponse(uint64_t group, int sample, Response response) {
   deps_.metrics.responses[response.stop_reason()].Increment();
@@ -372,8 +373,8 @@ void Actor::Forget(const std::vector<std::string>& lease_ids) {
   MutexLock lock(mu_);
   for (auto it = groups_.begin(); it != groups_.end();) {
     const Group& group = it->second;
-    if (std::find(lease_ids.begin(), lease_ids.end(),
-                  group.lease.lease_id()) == lease_ids.end()) {
+    if (std::find(lease_ids.begin(), lease_ids.end(), group.lease.lease_id()) ==
+        lease_ids.end()) {
       ++it;
       continue;
     }

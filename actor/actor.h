@@ -1,7 +1,8 @@
 // An actor: leases tasks, samples G responses for each, sends every candidate
 // to the evaluators the moment it is there, and pushes the group back when each
-// sample has a verdict or is lost. Any learner, any pool: both may be away for a
-// while, in any order, and nothing here is worth keeping when this process dies.
+// sample has a verdict or is lost. Any learner, any pool: both may be away for
+// a while, in any order, and nothing here is worth keeping when this process
+// dies.
 #ifndef DICE_ACTOR_ACTOR_H_
 #define DICE_ACTOR_ACTOR_H_
 
@@ -89,8 +90,8 @@ class Actor {
   CondVar changed_;
   std::map<uint64_t, Group> groups_ ABSL_GUARDED_BY(mu_);
   uint64_t last_group_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t unsampled_ ABSL_GUARDED_BY(mu_) = 0;  // over all groups
-  int unpushed_ ABSL_GUARDED_BY(mu_) = 0;       // complete ones
+  int64_t unsampled_ ABSL_GUARDED_BY(mu_) = 0;       // over all groups
+  int unpushed_ ABSL_GUARDED_BY(mu_) = 0;            // complete ones
   int samples_per_lease_ ABSL_GUARDED_BY(mu_) = 16;  // of the last one
   absl::Duration renew_every_ ABSL_GUARDED_BY(mu_);
   bool draining_ ABSL_GUARDED_BY(mu_) = false;

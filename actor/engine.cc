@@ -114,11 +114,10 @@ class SamplerEngine : public Engine {
   }
 
   void Drop(const std::set<uint64_t>& groups) {
-    sampler_.Remove([&](uint64_t id) {
-      return groups.count(samples_.at(id).group) > 0;
-    });
-    int64_t dropped = static_cast<int64_t>(
-        std::erase_if(samples_, [&](const auto& item) {
+    sampler_.Remove(
+        [&](uint64_t id) { return groups.count(samples_.at(id).group) > 0; });
+    int64_t dropped =
+        static_cast<int64_t>(std::erase_if(samples_, [&](const auto& item) {
           return groups.count(item.second.group) > 0;
         }));
     MutexLock lock(mu_);

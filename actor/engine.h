@@ -34,8 +34,8 @@ class Engine {
 
   // Weights are random until SetWeights; no job starts before it. Errors: those
   // of ModelConfig::FromJsonFile.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(
-      const Options& options, Callbacks callbacks);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Options& options,
+                                                        Callbacks callbacks);
   virtual ~Engine() = default;
 
   virtual int64_t vocab_size() const = 0;
@@ -47,7 +47,8 @@ class Engine {
   virtual void Abandon(uint64_t group) = 0;
   // Taken over before the next denoise step. What is half sampled goes on with
   // the new weights and keeps the identity of the old ones.
-  virtual void SetWeights(WeightsIdentity identity, std::string safetensors) = 0;
+  virtual void SetWeights(WeightsIdentity identity,
+                          std::string safetensors) = 0;
   // While not current, jobs in the batch go on, but no job starts: the learner
   // may have been replaced, and its new weights are not known yet.
   virtual void SetCurrent(bool current) = 0;

@@ -28,9 +28,8 @@ class GrpcEvaluatorClient : public EvaluatorClient {
         clock_(clock),
         channel_(std::move(channel)),
         stub_(EvaluatorService::NewStub(channel_)) {
-    reader_ = StartThread("evaluate", [this](std::stop_token stop) {
-      ReconnectUntil(stop);
-    });
+    reader_ = StartThread(
+        "evaluate", [this](std::stop_token stop) { ReconnectUntil(stop); });
   }
 
   ~GrpcEvaluatorClient() override { GrpcEvaluatorClient::Shutdown(); }
@@ -107,8 +106,8 @@ class GrpcEvaluatorClient : public EvaluatorClient {
       tasks_.clear();
       for (const auto& [id, entry] : entries_) to_send_.push_back(id);
     }
-    std::jthread writer = StartThread(
-        "evaluate-write", [&](std::stop_token) { Write(*stream); });
+    std::jthread writer =
+        StartThread("evaluate-write", [&](std::stop_token) { Write(*stream); });
     EvaluateResponse response;
     while (stream->Read(&response)) {
       backoff.Reset();
@@ -162,9 +161,9 @@ class GrpcEvaluatorClient : public EvaluatorClient {
         *message->mutable_profile() = entry.request.profile;
         return true;
       }
-      clock_.Await(changed_, mu_,
-                   later_.empty() ? absl::InfiniteFuture()
-                                  : later_.begin()->first);
+      clock_.Await(
+          changed_, mu_,
+          later_.empty() ? absl::InfiniteFuture() : later_.begin()->first);
     }
   }
 

@@ -31,12 +31,11 @@ absl::StatusOr<SamplingJob> MakeJob(const Lease& lease,
     }
   }
   for (int i = 0; i < lease.num_samples(); ++i) {
-    job.streams.push_back(StreamKey(lease.run_seed())
-                              .Derive({static_cast<uint64_t>(lease.stage()),
-                                       static_cast<uint64_t>(
-                                           lease.task_ordinal()),
-                                       static_cast<uint64_t>(
-                                           lease.first_sample() + i)}));
+    job.streams.push_back(
+        StreamKey(lease.run_seed())
+            .Derive({static_cast<uint64_t>(lease.stage()),
+                     static_cast<uint64_t>(lease.task_ordinal()),
+                     static_cast<uint64_t>(lease.first_sample() + i)}));
   }
   job.sampling = lease.sampling();
   job.min_version = lease.min_version();

@@ -19,7 +19,7 @@ namespace dice {
 
 // What the engine needs to sample one group.
 struct SamplingJob {
-  uint64_t group = 0;              // the owner's number for it
+  uint64_t group = 0;  // the owner's number for it
   std::vector<int32_t> prompt;
   std::vector<int32_t> forced;     // start of every response
   std::vector<StreamKey> streams;  // one per sample

@@ -41,8 +41,8 @@ class GrpcLearnerClient : public LearnerClient {
     request.set_wait_ms(static_cast<int32_t>(absl::ToInt64Milliseconds(wait)));
     LeaseTasksResponse response;
     Call call(*this, wait + kCallDeadline);
-    DICE_RETURN_IF_ERROR(FromGrpc(
-        stub_->LeaseTasks(&call.context, request, &response)));
+    DICE_RETURN_IF_ERROR(
+        FromGrpc(stub_->LeaseTasks(&call.context, request, &response)));
     return response;
   }
 
@@ -53,8 +53,8 @@ class GrpcLearnerClient : public LearnerClient {
     for (const std::string& id : lease_ids) request.add_lease_ids(id);
     RenewLeasesResponse response;
     Call call(*this, kCallDeadline);
-    DICE_RETURN_IF_ERROR(FromGrpc(
-        stub_->RenewLeases(&call.context, request, &response)));
+    DICE_RETURN_IF_ERROR(
+        FromGrpc(stub_->RenewLeases(&call.context, request, &response)));
     return std::vector<std::string>(response.lost().begin(),
                                     response.lost().end());
   }
@@ -120,9 +120,8 @@ class GrpcLearnerClient : public LearnerClient {
     }
     const std::string digest = Sha256Hex(bytes);
     if (digest != version.identity().digest()) {
-      return DataLoss(version,
-                      absl::StrCat("digest ", digest, " instead of ",
-                                   version.identity().digest()));
+      return DataLoss(version, absl::StrCat("digest ", digest, " instead of ",
+                                            version.identity().digest()));
     }
     return bytes;
   }

@@ -44,13 +44,13 @@ absl::Status Run(const Flags& flags, std::stop_token stop) {
       const auto evaluator,
       ConnectEvaluator(flags.evaluator,
                        {.allow_insecure = flags.allow_insecure}, clock));
-  Actor actor({.low_water = 2 * flags.batch,
-               .drain = absl::Seconds(flags.drain_s)},
-              {.learner = *learner,
-               .evaluator = *evaluator,
-               .tokenizer = *tokenizer,
-               .metrics = metrics,
-               .clock = clock});
+  Actor actor(
+      {.low_water = 2 * flags.batch, .drain = absl::Seconds(flags.drain_s)},
+      {.learner = *learner,
+       .evaluator = *evaluator,
+       .tokenizer = *tokenizer,
+       .metrics = metrics,
+       .clock = clock});
   DICE_ASSIGN_OR_RETURN(auto engine,
                         Engine::Create({.model_config = flags.model_config,
                                         .max_batch = flags.batch,
@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
   dice::Flags flags;
   CLI::App app("dice-actor: sample for a learner, judged by a pool");
   app.add_option("--learner", flags.learner, "host:port of rank 0")->required();
-  app.add_option("--evaluator", flags.evaluator, "host:port of the pool's front")
+  app.add_option("--evaluator", flags.evaluator,
+                 "host:port of the pool's front")
       ->required();
   app.add_option("--tokenizer", flags.tokenizer, "folder of the tokenizer")
       ->required();
@@ -101,6 +102,7 @@ int main(int argc, char** argv) {
   const absl::Status status = dice::Run(flags, stopping.get_token());
   if (status.ok()) return 0;
   DICE_LOG(kError) << status;
-  const bool usage = absl::IsNotFound(status) || absl::IsInvalidArgument(status);
+  const bool usage =
+      absl::IsNotFound(status) || absl::IsInvalidArgument(status);
   return usage ? 2 : 1;
 }

@@ -11,9 +11,9 @@ ActorMetrics::ActorMetrics(MetricRegistry& r)
                           "Tokens sampled, forced ones not counted")),
       denoise_steps(r.AddCounter("dice_actor_denoise_steps_total",
                                  "Denoise steps, summed over responses")),
-      evaluations(r.AddCounters(
-          "dice_actor_evaluations_total", "Candidates, by what became of them",
-          "result", {"verdict", "format_error", "infra_error"})),
+      evaluations(r.AddCounters("dice_actor_evaluations_total",
+                                "Candidates, by what became of them", "result",
+                                {"verdict", "format_error", "infra_error"})),
       groups(r.AddCounters("dice_actor_groups_total",
                            "Groups, by what became of them", "fate",
                            {"accepted", "refused", "lost"})),

@@ -10,8 +10,8 @@ struct ActorMetrics {
   explicit ActorMetrics(MetricRegistry& registry);
 
   Counter& leases;
-  Labelled<Counter> responses;    // stop: eos, max_tokens, stop_string
-  Counter& tokens;                // sampled ones
+  Labelled<Counter> responses;  // stop: eos, max_tokens, stop_string
+  Counter& tokens;              // sampled ones
   Counter& denoise_steps;
   Labelled<Counter> evaluations;  // result: verdict, format_error, infra_error
   Labelled<Counter> groups;       // fate: accepted, refused, lost

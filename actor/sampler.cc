@@ -15,9 +15,9 @@ struct Sampler::Sequence {
   std::vector<char> known;      // per token
   std::vector<int32_t> steps;   // per token; 0 in the prompt, -1 forced
   std::vector<float> logprobs, entropies;
-  int64_t active = 0;   // start of the active block
-  int64_t cached = 0;   // committed rows; active - cached is 0 or b
-  int64_t end = 0;      // absolute end, a multiple of b
+  int64_t active = 0;  // start of the active block
+  int64_t cached = 0;  // committed rows; active - cached is 0 or b
+  int64_t end = 0;     // absolute end, a multiple of b
   int32_t denoise_steps = 0;
   bool sampled = false;
   WeightsIdentity identity;  // of the oldest sampled token
@@ -58,7 +58,8 @@ void Sampler::Remove(const std::function<bool(uint64_t id)>& unwanted) {
   std::erase_if(queue_,
                 [&](const Request& request) { return unwanted(request.id); });
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot] == nullptr || !unwanted(slots_[slot]->request.id)) continue;
+    if (slots_[slot] == nullptr || !unwanted(slots_[slot]->request.id))
+      continue;
     slots_[slot].reset();
     cache_.lengths[slot] = 0;
   }
@@ -198,8 +199,8 @@ void Sampler::Finish(int64_t slot, const Done& done) {
     r.add_logprobs(s.logprobs[i]);
     r.add_entropies(s.entropies[i]);
   }
-  r.set_num_trained(static_cast<int32_t>((stop < 0 ? block_end : stop) -
-                                         s.prompt_size()));
+  r.set_num_trained(
+      static_cast<int32_t>((stop < 0 ? block_end : stop) - s.prompt_size()));
   r.set_stop_reason(stop < 0 ? "max_tokens" : "eos");
   r.set_denoise_steps(s.denoise_steps);
   *r.mutable_identity() = s.identity;

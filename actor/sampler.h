@@ -24,7 +24,7 @@ namespace dice {
 
 // What one denoise step drew at one masked position.
 struct Draw {
-  int64_t index = 0;      // position in the block
+  int64_t index = 0;  // position in the block
   int32_t token = 0;
   double confidence = 0;  // probability of the token under what was drawn from
   double entropy = 0;     // nats, of the softmax over allowed ids

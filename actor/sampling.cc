@@ -114,7 +114,8 @@ Draw DrawToken(const SamplingConfig& config, const float* logits, int64_t vocab,
 std::vector<Draw> ChooseCommits(const SamplingConfig& config,
                                 int64_t block_size, std::vector<Draw> draws) {
   const int64_t steps = std::max<int64_t>(1, config.steps_per_block());
-  size_t keep = std::min<size_t>(draws.size(), (block_size + steps - 1) / steps);
+  size_t keep =
+      std::min<size_t>(draws.size(), (block_size + steps - 1) / steps);
   const auto by_confidence = [](const Draw& a, const Draw& b) {
     return a.confidence > b.confidence;
   };
@@ -122,10 +123,9 @@ std::vector<Draw> ChooseCommits(const SamplingConfig& config,
     case SEQUENTIAL:
       break;
     case ENTROPY_BOUNDED: {
-      std::stable_sort(draws.begin(), draws.end(),
-                       [](const Draw& a, const Draw& b) {
-                         return a.entropy < b.entropy;
-                       });
+      std::stable_sort(
+          draws.begin(), draws.end(),
+          [](const Draw& a, const Draw& b) { return a.entropy < b.entropy; });
       double total = 0;
       keep = 0;
       while (keep < draws.size() &&

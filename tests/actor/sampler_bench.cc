@@ -46,7 +46,8 @@ void Run(DiffusionLm& lm, int responses, int64_t batch, int max_tokens) {
   for (int i = 0; i < responses; ++i) {
     Sampler::Request r;
     r.id = i;
-    for (int j = 0; j < 10 + i / 16 % 6; ++j) r.prompt.push_back(1 + j * 31 % 700);
+    for (int j = 0; j < 10 + i / 16 % 6; ++j)
+      r.prompt.push_back(1 + j * 31 % 700);
     r.key = StreamKey(1).Derive({static_cast<uint64_t>(i)});
     r.config = config;
     sampler.Add(std::move(r));
@@ -62,11 +63,11 @@ void Run(DiffusionLm& lm, int responses, int64_t batch, int max_tokens) {
       steps += r.denoise_steps();
     });
   }
-  std::printf("%ld responses, %ld tokens, %ld denoise steps, %ld forwards: "
-              "%.3f s wall, %.3f s CPU\n",
-              finished, tokens, steps, forwards,
-              absl::ToDoubleSeconds(Clock::Real().Now() - start),
-              CpuSeconds() - cpu);
+  std::printf(
+      "%ld responses, %ld tokens, %ld denoise steps, %ld forwards: "
+      "%.3f s wall, %.3f s CPU\n",
+      finished, tokens, steps, forwards,
+      absl::ToDoubleSeconds(Clock::Real().Now() - start), CpuSeconds() - cpu);
 }
 
 }  // namespace

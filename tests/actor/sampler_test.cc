@@ -39,8 +39,9 @@ SamplingConfig Config(CommitStrategy strategy, int steps = 4) {
   return c;
 }
 
-std::map<uint64_t, Response> SampleAll(DiffusionLm& lm, int64_t batch,
-                                 const std::vector<Sampler::Request>& requests) {
+std::map<uint64_t, Response> SampleAll(
+    DiffusionLm& lm, int64_t batch,
+    const std::vector<Sampler::Request>& requests) {
   Sampler sampler(lm, {.max_batch = batch});
   for (const auto& r : requests) sampler.Add(r);
   std::map<uint64_t, Response> out;
@@ -94,7 +95,8 @@ TEST(SamplerTest, ForcedTokensComeBackUnchangedAndUntrainable) {
 
 TEST(SamplerTest, NeverSamplesMaskOrPaddingAndCapsAtABlockEnd) {
   auto lm = *DiffusionLm::Create(Tiny(), 2);
-  for (int max : {5, 6, 7}) {  // prompt 6: the cap rounds up to position 12, 12, 16
+  for (int max :
+       {5, 6, 7}) {  // prompt 6: the cap rounds up to position 12, 12, 16
     SamplingConfig c = Config(STATIC);
     c.set_max_response_tokens(max);
     for (int i = 0; i < 40; ++i) {
@@ -129,8 +131,8 @@ TEST(SamplerTest, RecordedLogprobsEqualARecomputationByThePackedForward) {
     const torch::Tensor logits =
         lm->Head(lm->Hidden(BlockCausalLayout({ids}, 4))) +
         lm->allowed_ids_mask();
-    const double lp = torch::log_softmax(logits[7 + i], 0)[r.token_ids(i)]
-                          .item<double>();
+    const double lp =
+        torch::log_softmax(logits[7 + i], 0)[r.token_ids(i)].item<double>();
     EXPECT_NEAR(lp, r.logprobs(i), 1e-4) << "token " << i;
   }
 }
