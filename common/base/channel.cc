@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 
 namespace dice {
 namespace {
@@ -117,6 +118,59 @@ absl::StatusOr<ChannelMessage> Channel::Receive(absl::Time deadline) {
   return out;
 }
 
+absl::Status CopyBytes(int from, int to) {
+  struct stat a, b;
+  if (fstat(from, &a) != 0 || fstat(to, &b) != 0 || a.st_size != b.st_size) {
+    return absl::InvalidArgumentError("sizes differ");
+  }
+  std::string part(std::min<size_t>(a.st_size, 1 << 20), '\0');
+  for (off_t at = 0; at < a.st_size;) {
+    const ssize_t n = pread(from, part.data(), part.size(), at);
+    if (n <= 0 || pwrite(to, part.data(), n, at) != n) {
+      return absl::UnavailableError(absl::StrCat("copy: ", strerror(errno)));
+    }
+    at += n;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OwnedFd> CopyMemfd(int from) {
+  struct stat st;
+  OwnedFd to(memfd_create("dice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (to.get() < 0 || fstat(from, &st) != 0 ||
+      ftruncate(to.get(), st.st_size) != 0 ||
+      fcntl(to.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return absl::UnavailableError(absl::StrCat("memfd: ", strerror(errno)));
+  }
+  DICE_RETURN_IF_ERROR(CopyBytes(from, to.get()));
+  return to;
+}
+
+absl::StatusOr<bool> SameBytes(int a, int b) {
+  struct stat sa, sb;
+  if (fstat(a, &sa) != 0 || fstat(b, &sb) != 0) {
+    return absl::UnavailableError(absl::StrCat("stat: ", strerror(errno)));
+  }
+  if (sa.st_size != sb.st_size) return false;
+  std::string pa(std::min<size_t>(sa.st_size, 1 << 20), '\0'), pb = pa;
+  for (off_t at = 0; at < sa.st_size;) {
+    const ssize_t n = pread(a, pa.data(), pa.size(), at);
+    if (n <= 0 || pread(b, pb.data(), n, at) != n) {
+      return absl::UnavailableError(absl::StrCat("read: ", strerror(errno)));
+    }
+    if (memcmp(pa.data(), pb.data(), n) != 0) return false;
+    at += n;
+  }
+  return true;
+}
+
+absl::Status SealMemfd(int fd) {
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return absl::InvalidArgumentError("cannot be sealed");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<OwnedFd> StoreTree(const json& tree) {
   const std::string header =
       json({{"tree", tree}, {"tensors", json::array()}})
@@ -130,8 +184,7 @@ absl::StatusOr<OwnedFd> StoreTree(const json& tree) {
                           static_cast<ssize_t>(file.size())) {
     return absl::UnavailableError(absl::StrCat("memfd: ", strerror(errno)));
   }
-  (void)fcntl(fd.get(), F_ADD_SEALS,
-              F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+  DICE_RETURN_IF_ERROR(SealMemfd(fd.get()));
   return fd;
 }
 

@@ -51,6 +51,16 @@ class Channel {
   OwnedFd fd_;
 };
 
+// A copy of memfd `from`, in the same format, whose size nobody can change.
+absl::StatusOr<OwnedFd> CopyMemfd(int from);
+// Overwrites `to` with the bytes of `from`. INVALID_ARGUMENT: sizes differ.
+absl::Status CopyBytes(int from, int to);
+// Whether two files hold the same bytes.
+absl::StatusOr<bool> SameBytes(int a, int b);
+// Nobody can write to `fd` any more. INVALID_ARGUMENT: it is not a memfd, or a
+// peer still has it mapped for writing.
+absl::Status SealMemfd(int fd);
+
 // A sealed memfd in the tensor format that holds one JSON tree (no tensors).
 absl::StatusOr<OwnedFd> StoreTree(const nlohmann::json& tree);
 // The JSON tree of a memfd written by a hostile peer; at most `max_bytes`.

@@ -8,6 +8,7 @@ are not drawn from a symmetric or unit range are never restructured.
 
 from __future__ import annotations
 
+import hashlib
 import types
 from typing import Any
 
@@ -22,11 +23,17 @@ def split_init(init: Any) -> tuple[list[Any], dict[str, Any]]:
     return init, {}
 
 
+def derive(seed: int, i: int, purpose: str) -> int:
+    """One-way: a set that a candidate has seen tells nothing about the others."""
+    digest = hashlib.sha256(f"{seed}/{i}/{purpose}".encode()).digest()
+    return int.from_bytes(digest[:7], "little")
+
+
 def make(task: types.ModuleType, seed: int, i: int) -> list[Any]:
-    torch.manual_seed((seed * 1_000_003 + i) % (1 << 62))
+    torch.manual_seed(derive(seed, i, "draw"))
     args = task.get_inputs()
     args = list(args) if isinstance(args, (list, tuple)) else [args]
-    generator = torch.Generator().manual_seed((seed * 7_368_787 + i) % (1 << 62))
+    generator = torch.Generator().manual_seed(derive(seed, i, "structure"))
     return [restructure(a, i, generator) if i else a for a in args]
 
 

@@ -13,6 +13,7 @@ import math
 import os
 import socket
 import sys
+import time
 import types
 from typing import Any
 
@@ -24,6 +25,8 @@ from evaluator.runner import wire
 
 MAX_TEXT = 2000
 MAX_BURST = 1024
+CHECKED_CALLS = 8
+EAGER_BUDGET_S = 0.002
 FIRST_BURST_SET = 1000
 DEFAULT_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 
@@ -36,25 +39,34 @@ class Oracle:
     def __init__(self) -> None:
         self.module = types.ModuleType("task")
         self.model: Any = None
+        # Inputs come from `seed`, which only this process knows. Weights and
+        # random numbers inside forward come from `run_seed`, as in the runner.
         self.seed = 0
+        self.run_seed = 0
+        self.args0: list[Any] = []  # of set 0
         self.init: Any = None
         self.state: dict[str, torch.Tensor] = {}
         self.sets: dict[int, tuple[int, Any]] = {}  # i -> (fd, expected outputs)
-        # (index, n) -> (fd, argument lists): inputs of timed calls. A runner
-        # sees each burst once.
-        self.bursts: dict[tuple[int, int], tuple[int, list[Any]]] = {}
+        # (index, n) -> (fd, {position: arguments}): inputs of timed calls, and
+        # the few whose outputs are checked. A runner sees each burst once.
+        self.bursts: dict[tuple[int, int], tuple[int, dict[int, list[Any]]]] = {}
+        self.secret = torch.Generator()
+        self.notes: list[str] = []
+        self.changes_inputs = False
 
-    def load(self, source: str, seed: int, max_elements: float) -> None:
+    def load(self, source: str, seed: int, run_seed: int, max_elements: float) -> None:
         self.seed = seed
+        self.run_seed = run_seed
+        self.secret.manual_seed(input_sets.derive(seed, 0, "positions"))
         try:
             if max_elements > 0:
-                source = shrink.shrink_source(source, int(max_elements))
+                source, self.notes = shrink.shrink_source(source, int(max_elements))
             sys.modules["task"] = self.module
             exec(compile(source, "task.py", "exec"), self.module.__dict__)
-            torch.manual_seed(seed)
+            torch.manual_seed(run_seed)
             init = getattr(self.module, "get_init_inputs", list)()
             args, kwargs = input_sets.split_init(init)
-            torch.manual_seed(seed)
+            torch.manual_seed(run_seed)
             self.model = self.module.Model(*args, **kwargs)
             self.init = (list(args), kwargs)
             if isinstance(self.model, torch.nn.Module):
@@ -69,7 +81,7 @@ class Oracle:
         if isinstance(model, torch.nn.Module):
             model.load_state_dict(self.state)
             model = model.double() if wide else model.float() if self.floats() else model
-        torch.manual_seed(self.seed)
+        torch.manual_seed(self.run_seed)
         if wide:
             args = [a.double() if is_float32(a) else a for a in args]
         with torch.no_grad():
@@ -83,8 +95,11 @@ class Oracle:
 
     def expected(self, args: Any) -> Any:
         # The reference may keep or change its inputs: give it copies.
-        narrow = self.run(clone(args), wide=False)
-        flat = flatten(narrow)
+        given = clone(args)
+        # Copies: the outputs may be views of the inputs.
+        flat = [t.clone() for t in flatten(self.run(given, wide=False))]
+        pairs = [(a, b) for a, b in zip(args, given, strict=True) if isinstance(a, torch.Tensor)]
+        self.changes_inputs |= not all(same_bits(a, b) for a, b in pairs)
         if not flat:
             raise TaskError("the reference returns no tensor")
         if any(t.dtype == torch.float32 for t in flat):
@@ -110,35 +125,71 @@ class Oracle:
             except BaseException as e:
                 text = f"the reference fails: {type(e).__name__}: {e}"
                 raise TaskError(text) from e
+            if i == 0:
+                self.args0 = clone(args)
             self.sets[i] = (wire.store(list(args)), (expected, narrow))
         return self.sets[i][0]
 
     def burst(self, index: int, n: int) -> int:
-        """n fresh argument lists, stacked by argument."""
+        """n fresh argument lists, stacked by argument. Bursts of one n have one
+        layout, byte for byte, so one can be copied over another. Index 0 has the
+        layout and no secrets."""
+        if index == 0 and (0, n) not in self.bursts:
+            zeros = [torch.zeros_like(a) if isinstance(a, torch.Tensor) else a for a in self.args0]
+            columns = [
+                torch.stack([a] * n) if isinstance(a, torch.Tensor) else [a] * n for a in zeros
+            ]
+            self.bursts[index, n] = (wire.store(columns), {})
         if (index, n) not in self.bursts:
-            first = FIRST_BURST_SET + (index * MAX_BURST + n) * MAX_BURST
+            first = FIRST_BURST_SET + index * MAX_BURST
             calls = [input_sets.make(self.module, self.seed, 3 * (first + k) + 1) for k in range(n)]
             columns = [
                 torch.stack(list(c)) if isinstance(c[0], torch.Tensor) else list(c)
                 for c in zip(*calls, strict=True)
             ]
-            self.bursts[index, n] = (wire.store(columns), calls)
+            # Nobody outside learns which calls will be checked.
+            order = torch.randperm(n, generator=self.secret)
+            positions = order[:CHECKED_CALLS].tolist()
+            checked = {k: calls[k] for k in positions}
+            self.bursts[index, n] = (wire.store(columns), checked)
         return self.bursts[index, n][0]
 
-    def compare_burst(self, index: int, n: int, got: Any, positions: list[int], tol: float) -> Any:
-        """Checks the calls at `positions` (chosen after the burst)."""
-        calls = self.bursts[index, n][1]
+    def slots(self, n: int) -> int:
+        """Room for the outputs of n calls, stacked by output."""
+        narrow = self.sets[0][1][1]
+        return wire.store([torch.zeros((n, *t.shape), dtype=t.dtype) for t in narrow])
+
+    def compare_burst(self, index: int, n: int, ran: int, got: Any, tol: float) -> Any:
+        """Checks the secret positions among the first `ran` calls."""
         leaves = flatten(got)
         if any(t.dim() == 0 or t.shape[0] != n for t in leaves):
             return {"ok": False, "text": "a timed call returned another shape", "index": -1}
-        for k in positions:
-            key = -1 - (index * MAX_BURST + n) * MAX_BURST - k
+        worst = 0.0
+        for k, args in self.bursts[index, n][1].items():
+            if k >= ran:
+                continue
+            key = -1 - index * MAX_BURST - k
             if key not in self.sets:
-                self.sets[key] = (-1, self.expected(calls[k]))
+                self.sets[key] = (-1, self.expected(args))
             r = self.compare(key, [t[k] for t in leaves], tol)
+            worst = max(worst, r["max_error"])
             if not r["ok"]:
                 return r
-        return {"ok": True, "text": "", "index": -1}
+        return {"ok": True, "text": "", "index": -1, "max_error": worst}
+
+    def eager_seconds(self) -> float:
+        """The reference's own time: the best of a few calls."""
+        best, until = math.inf, time.perf_counter() + EAGER_BUDGET_S
+        for _ in range(20):
+            args = clone(self.args0)
+            begin = time.perf_counter()
+            with torch.no_grad():
+                self.model(*args)
+            end = time.perf_counter()
+            best = min(best, end - begin)
+            if end > until:
+                break
+        return best
 
     def check_task(self, tolerance: float) -> None:
         """A reference that disagrees with itself, or a task that an empty
@@ -241,6 +292,12 @@ def is_float32(a: Any) -> bool:
     return isinstance(a, torch.Tensor) and a.dtype == torch.float32
 
 
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    return torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+
+
 def clone(args: Any) -> list[Any]:
     return [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
 
@@ -261,9 +318,15 @@ def answer(o: Oracle, message: dict[str, Any], fds: list[int]) -> tuple[dict[str
     op = message["op"]
     if op == "task":
         source = wire.load(fds[0])
-        o.load(source, message["seed"], message["max_elements"])
+        o.load(source, message["seed"], message["run_seed"], message["max_elements"])
         o.check_task(message["tolerance"])
-        return {"op": "ready"}, [wire.store(o.init), wire.store(o.state)]
+        reply = {
+            "op": "ready",
+            "eager_s": o.eager_seconds(),
+            "changes_inputs": o.changes_inputs,
+            "notes": o.notes,
+        }
+        return reply, [wire.store(o.init), wire.store(o.state)]
     if op == "inputs":
         return {"op": "inputs"}, [o.input_set(message["set"])]
     if op == "compare":
@@ -276,17 +339,18 @@ def answer(o: Oracle, message: dict[str, Any], fds: list[int]) -> tuple[dict[str
         return {"op": "compared", **o.compare(message["set"], got, message["tolerance"])}, []
     if op == "burst":
         return {"op": "burst"}, [o.burst(message["index"], message["n"])]
+    if op == "slots":
+        return {"op": "slots"}, [o.slots(message["n"])]
     if op == "compare_burst":
-        fd, calls = o.bursts[message["index"], message["n"]]
+        index, n = message["index"], message["n"]
         narrow = o.sets[0][1][1]
-        limit = sum(t.numel() * t.element_size() for t in narrow) * len(calls) + (1 << 20)
+        limit = n * sum(t.numel() * t.element_size() + wire.ALIGN for t in narrow) + (1 << 20)
         try:
-            got = wire.load(fds[0], max_bytes=2 * limit, copy=True)
+            # A snapshot of the supervisor's: nobody else writes to it.
+            got = wire.load(fds[0], max_bytes=2 * limit)
         except wire.WireError as e:
             return {"op": "compared", "ok": False, "text": f"outputs: {e}", "index": -1}, []
-        r = o.compare_burst(
-            message["index"], message["n"], got, message["positions"], message["tolerance"]
-        )
+        r = o.compare_burst(index, n, message["ran"], got, message["tolerance"])
         return {"op": "compared", **r}, []
     raise TaskError(f"unknown request {op}")
 
@@ -312,7 +376,7 @@ def main(sock: socket.socket) -> int:
 def warm_up() -> None:
     compare_tensor(torch.randn(8), torch.randn(8), 1e-4)
     o = Oracle()
-    o.load("import torch\nclass Model(torch.nn.Module):\n  def forward(s, x): return x * 2\n", 0, 0)
+    o.load("import torch\nclass Model(torch.nn.Module):\n  def forward(s, x): return x * 2\n", 0, 0, 0)
     o.module.get_inputs = lambda: [torch.randn(8)]
     os.close(o.input_set(0))
     os.close(o.input_set(1))

@@ -22,8 +22,10 @@ SMALLEST = 8
 LEAST_SHRUNK = 16
 
 
-def shrink_source(source: str, max_elements: int) -> str:
+def shrink_source(source: str, max_elements: int) -> tuple[str, list[str]]:
+    """The task with smaller sizes, and what was changed, for the verdict."""
     tree = ast.parse(source)
+    sizes = [c.value for c in size_constants(tree)]
     frozen: set[int] = set()
     while largest_input(tree) > max_elements:
         constants = [c for k, c in enumerate(size_constants(tree)) if k not in frozen]
@@ -38,7 +40,11 @@ def shrink_source(source: str, max_elements: int) -> str:
         if not runs(tree):
             tree = before
             frozen.add(k)
-    return ast.unparse(tree)
+    smaller = [c.value for c in size_constants(tree)]
+    changed = [f"{a} -> {b}" for a, b in zip(sizes, smaller, strict=True) if a != b]
+    if not changed:
+        return source, []
+    return ast.unparse(tree), [f"the task was made smaller: sizes {', '.join(changed)}"]
 
 
 def size_constants(tree: ast.Module) -> list[ast.Constant]:

@@ -113,7 +113,7 @@ def unpack(tree: Any, tensors: list[torch.Tensor], depth: int = 0) -> Any:
 
 
 def store(value: Any) -> int:
-    """A sealed memfd that holds `value`. The caller closes it."""
+    """A memfd that holds `value`. The caller closes it."""
     tensors: list[torch.Tensor] = []
     tree = pack(value, tensors)
     entries, offset = [], 0
@@ -138,11 +138,12 @@ def store(value: Any) -> int:
     return fd
 
 
-def load(fd: int, max_bytes: int = 1 << 40, copy: bool = False) -> Any:
+def load(fd: int, max_bytes: int = 1 << 40, copy: bool = False, shared: bool = False) -> Any:
     """The value in a memfd.
 
     copy=True reads the bytes once into memory of our own: the writer may be
-    hostile and still hold the file. Otherwise pages are shared copy-on-write.
+    hostile and still hold the file. shared=True maps the file itself: what one
+    side writes, the other sees. Otherwise pages are shared copy-on-write.
     """
     size = os.fstat(fd).st_size
     if size < 8 or size > max_bytes:
@@ -156,7 +157,8 @@ def load(fd: int, max_bytes: int = 1 << 40, copy: bool = False) -> Any:
                 raise WireError("the file shrank")
             done += n
     else:
-        buffer = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        flags = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
+        buffer = mmap.mmap(fd, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     (length,) = struct.unpack_from("<Q", buffer)
     if length > min(size - 8, MAX_HEADER):
         raise WireError("header is too long")

@@ -79,6 +79,7 @@ def main() -> None:
     level = jail.dice_jail_prepare(
         int(LEVEL), ROOT.encode(), visible_paths().encode(), error, len(error)
     )
+    jail.dice_jail_compact()
     text = error.value.decode(errors="replace")
     wire.send(supervisor, {"ready": level, "text": text})
     if level < 0:

@@ -45,6 +45,11 @@ int dice_jail_prepare(int level, const char* root, const char* paths,
 pid_t dice_jail_fork(const struct dice_jail_limits* limits, int* pidfd,
                      char* error, int error_size);
 
+// Backs this process's private memory with huge pages where the kernel can. A
+// fork of a process that imported torch then copies a few hundred page table
+// entries instead of 70,000: 31 ms of CPU became 10.
+void dice_jail_compact(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,9 +1,11 @@
 #include "evaluator/worker/judge_oracle.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/digest.h"
 #include "common/base/status_macros.h"
 
 namespace dice {
@@ -31,7 +33,9 @@ absl::StatusOr<std::shared_ptr<Oracle>> Oracle::Start(Zygote& zygote,
                                                       const Profile& profile,
                                                       uint64_t seed) {
   std::shared_ptr<Oracle> o(new Oracle);
-  o->seed_ = seed;
+  // One-way: a candidate that reads it cannot draw the inputs in advance.
+  o->run_seed_ = std::stoull(
+      Sha256Hex(absl::StrCat("run seed ", seed)).substr(0, 12), nullptr, 16);
   DICE_ASSIGN_OR_RETURN(o->child_, zygote.Fork("oracle", limits));
   DICE_ASSIGN_OR_RETURN(const OwnedFd source,
                         StoreTree({{"v", task.reference_source()}}));
@@ -39,6 +43,7 @@ absl::StatusOr<std::shared_ptr<Oracle>> Oracle::Start(Zygote& zygote,
       ChannelMessage ready,
       o->Ask({{"op", "task"},
               {"seed", seed},
+              {"run_seed", o->run_seed_},
               {"max_elements", profile.max_elements()},
               {"tolerance", profile.tolerance() > 0 ? profile.tolerance()
                                                     : task.tolerance()}},
@@ -46,6 +51,9 @@ absl::StatusOr<std::shared_ptr<Oracle>> Oracle::Start(Zygote& zygote,
   if (ready.fds.size() != 2) {
     return absl::UnavailableError("the oracle's answer is incomplete");
   }
+  o->eager_seconds_ = ready.body.value("eager_s", 0.0);
+  o->changes_inputs_ = ready.body.value("changes_inputs", false);
+  o->notes_ = ready.body.value("notes", std::vector<std::string>());
   o->init_ = std::move(ready.fds[0]);
   o->state_ = std::move(ready.fds[1]);
   return o;
@@ -72,32 +80,31 @@ absl::StatusOr<ChannelMessage> Oracle::Ask(const nlohmann::json& request,
   return answer;
 }
 
-absl::StatusOr<int> Oracle::Inputs(int set) {
+absl::StatusOr<int> Oracle::Keep(const std::string& key,
+                                 const nlohmann::json& request) {
   {
     MutexLock lock(mu_);
-    const auto it = sets_.find(set);
-    if (it != sets_.end()) return it->second.get();
+    const auto it = kept_.find(key);
+    if (it != kept_.end()) return it->second.get();
   }
-  DICE_ASSIGN_OR_RETURN(ChannelMessage m,
-                        Ask({{"op", "inputs"}, {"set", set}}, {}));
-  if (m.fds.empty()) return absl::UnavailableError("oracle sent no inputs");
+  DICE_ASSIGN_OR_RETURN(ChannelMessage m, Ask(request, {}));
+  if (m.fds.empty()) return absl::UnavailableError("oracle sent no tensors");
   MutexLock lock(mu_);
   // Another thread may have been first: keep its descriptor.
-  return sets_.emplace(set, std::move(m.fds[0])).first->second.get();
+  return kept_.emplace(key, std::move(m.fds[0])).first->second.get();
+}
+
+absl::StatusOr<int> Oracle::Inputs(int set) {
+  return Keep(absl::StrCat("set ", set), {{"op", "inputs"}, {"set", set}});
 }
 
 absl::StatusOr<int> Oracle::Burst(int index, int n) {
-  const std::pair<int, int> key(index, n);
-  {
-    MutexLock lock(mu_);
-    const auto it = bursts_.find(key);
-    if (it != bursts_.end()) return it->second.get();
-  }
-  DICE_ASSIGN_OR_RETURN(ChannelMessage m,
-                        Ask({{"op", "burst"}, {"index", index}, {"n", n}}, {}));
-  if (m.fds.empty()) return absl::UnavailableError("oracle sent no inputs");
-  MutexLock lock(mu_);
-  return bursts_.emplace(key, std::move(m.fds[0])).first->second.get();
+  return Keep(absl::StrCat("burst ", index, " of ", n),
+              {{"op", "burst"}, {"index", index}, {"n", n}});
+}
+
+absl::StatusOr<int> Oracle::Slots(int n) {
+  return Keep(absl::StrCat("slots ", n), {{"op", "slots"}, {"n", n}});
 }
 
 absl::StatusOr<Comparison> Oracle::Compare(int set, int outputs_fd,
@@ -109,13 +116,13 @@ absl::StatusOr<Comparison> Oracle::Compare(int set, int outputs_fd,
   return ToComparison(m.body);
 }
 
-absl::StatusOr<Comparison> Oracle::CompareBurst(
-    int index, int n, const std::vector<int>& positions, int outputs_fd,
-    double tolerance) {
+absl::StatusOr<Comparison> Oracle::CompareBurst(int index, int n, int ran,
+                                                int outputs_fd,
+                                                double tolerance) {
   DICE_ASSIGN_OR_RETURN(const ChannelMessage m, Ask({{"op", "compare_burst"},
                                                      {"index", index},
                                                      {"n", n},
-                                                     {"positions", positions},
+                                                     {"ran", ran},
                                                      {"tolerance", tolerance}},
                                                     {outputs_fd}));
   return ToComparison(m.body);

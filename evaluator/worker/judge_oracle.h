@@ -19,11 +19,6 @@
 
 namespace dice {
 
-// Seconds per call with a 95 % interval.
-struct MeasuredTime {
-  double median = 0, lo = 0, hi = 0;
-};
-
 struct Comparison {
   bool ok = false;
   std::string text;
@@ -37,7 +32,8 @@ struct Comparison {
 // how).
 class Oracle {
  public:
-  // Forks, loads the reference and checks that the task can be judged.
+  // Forks, loads the reference and checks that the task can be judged. Inputs
+  // are drawn from `seed`, which no runner may learn.
   static absl::StatusOr<std::shared_ptr<Oracle>> Start(
       Zygote& zygote, const ChildLimits& limits, const Task& task,
       const Profile& profile, uint64_t seed);
@@ -45,25 +41,34 @@ class Oracle {
   // Memfds that live as long as this; the runner gets duplicates.
   int init_fd() const { return init_.get(); }
   int state_fd() const { return state_.get(); }
-  uint64_t seed() const { return seed_; }
+  // Seeds weights and random numbers inside forward, on both sides. It says
+  // nothing about the seed of the inputs.
+  uint64_t run_seed() const { return run_seed_; }
+  // The reference itself, as it is, on this machine's CPU; seconds per call.
+  double eager_seconds() const { return eager_seconds_; }
+  // Whether the reference itself writes to its inputs.
+  bool changes_inputs() const { return changes_inputs_; }
+  // Worth knowing in each verdict, e.g. that inputs were made smaller.
+  const std::vector<std::string>& notes() const { return notes_; }
   absl::StatusOr<int> Inputs(int set) ABSL_LOCKS_EXCLUDED(mu_);
-  // n fresh argument lists of burst `index`.
+  // n fresh argument lists of burst `index`, stacked. Files of one n have one
+  // size and layout; index 0 is all zeros.
   absl::StatusOr<int> Burst(int index, int n) ABSL_LOCKS_EXCLUDED(mu_);
+  // Room for the outputs of n calls; the caller copies it.
+  absl::StatusOr<int> Slots(int n) ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<Comparison> Compare(int set, int outputs_fd, double tolerance)
       ABSL_LOCKS_EXCLUDED(mu_);
-  absl::StatusOr<Comparison> CompareBurst(int index, int n,
-                                          const std::vector<int>& positions,
+  // Checks some of the first `ran` calls; which ones, only the oracle knows.
+  absl::StatusOr<Comparison> CompareBurst(int index, int n, int ran,
                                           int outputs_fd, double tolerance)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The task's baseline, measured once; guarded by its own lock so that one
-  // evaluation measures and the others wait.
-  Mutex baseline_mu;
-  std::optional<MeasuredTime> baseline ABSL_GUARDED_BY(baseline_mu);
-  bool baseline_tried ABSL_GUARDED_BY(baseline_mu) = false;
-
  private:
   Oracle() = default;
+  // The descriptor that answers `request`, kept under `key`.
+  absl::StatusOr<int> Keep(const std::string& key,
+                           const nlohmann::json& request)
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<ChannelMessage> Ask(const nlohmann::json& request,
                                      const std::vector<int>& fds)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -71,9 +76,11 @@ class Oracle {
   Mutex mu_;
   std::unique_ptr<JailedChild> child_;
   OwnedFd init_, state_;
-  uint64_t seed_ = 0;
-  std::map<int, OwnedFd> sets_ ABSL_GUARDED_BY(mu_);
-  std::map<std::pair<int, int>, OwnedFd> bursts_ ABSL_GUARDED_BY(mu_);
+  uint64_t run_seed_ = 0;
+  double eager_seconds_ = 0;
+  bool changes_inputs_ = false;
+  std::vector<std::string> notes_;
+  std::map<std::string, OwnedFd> kept_ ABSL_GUARDED_BY(mu_);
 };
 
 // Live oracles by key, least recently used ones closed. Thread-safe. A task

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 
 namespace dice {
@@ -161,7 +160,7 @@ CandidateRun::Step CandidateRun::Load(const std::string& candidate) {
   DICE_ASSIGN_OR_RETURN(const OwnedFd source, StoreTree({{"v", candidate}}));
   const absl::Status sent = child_->channel().Send(
       {{"op", "start"},
-       {"seed", deps_.oracle.seed()},
+       {"seed", deps_.oracle.run_seed()},
        {"cuda_names", options_.cuda_names}},
       {source.get(), deps_.oracle.init_fd(), deps_.oracle.state_fd()});
   if (!sent.ok()) return absl::UnavailableError("the runner did not start");
@@ -181,9 +180,10 @@ CandidateRun::Step CandidateRun::Load(const std::string& candidate) {
 
 CandidateRun::Step CandidateRun::CheckSet(int set, double tolerance,
                                           Comparison* comparison) {
-  DICE_ASSIGN_OR_RETURN(const int inputs, deps_.oracle.Inputs(set));
+  DICE_ASSIGN_OR_RETURN(const int pristine, deps_.oracle.Inputs(set));
+  DICE_ASSIGN_OR_RETURN(const OwnedFd inputs, CopyMemfd(pristine));
   ChannelMessage message;
-  (void)child_->channel().Send({{"op", "run"}}, {inputs});
+  (void)child_->channel().Send({{"op", "run"}}, {inputs.get()});
   DICE_ASSIGN_OR_RETURN(auto ending, Await(STAGE_CORRECTNESS, &message));
   // ModelNew may compile on its first call.
   while (!ending.has_value() && message.body.value("op", "") == "compile") {
@@ -195,61 +195,18 @@ CandidateRun::Step CandidateRun::CheckSet(int set, double tolerance,
   if (message.fds.size() != 1) {
     return Ending{SANDBOX_VIOLATION, "spoke out of turn"};
   }
+  // Fixed before anyone looks at it: no late answers.
+  if (!SealMemfd(message.fds[0].get()).ok()) {
+    return Ending{SANDBOX_VIOLATION, "kept its outputs open for writing"};
+  }
   launches_ += message.body.value("launches", int64_t{0});
   DICE_ASSIGN_OR_RETURN(
       *comparison, deps_.oracle.Compare(set, message.fds[0].get(), tolerance));
   if (!comparison->ok) return Ending{WRONG_RESULT, comparison->text};
-  return std::nullopt;
-}
-
-CandidateRun::Step CandidateRun::Burst(int index, int n, double tolerance,
-                                       double* seconds) {
-  DICE_ASSIGN_OR_RETURN(const int inputs, deps_.oracle.Burst(index, n));
-  ChannelMessage message;
-  const auto before = child_->CpuTime();
-  (void)child_->channel().Send({{"op", "burst"}}, {inputs});
-  DICE_ASSIGN_OR_RETURN(const auto ending, Await(STAGE_TIMING, &message));
-  const auto after = child_->CpuTime();
-  if (ending.has_value()) return ending;
-  if (!before.ok() || !after.ok() || message.fds.size() != 1) {
-    return Ending{SANDBOX_VIOLATION, "spoke out of turn"};
+  DICE_ASSIGN_OR_RETURN(const bool same, SameBytes(pristine, inputs.get()));
+  if (!same && !deps_.oracle.changes_inputs()) {
+    return Ending{WRONG_RESULT, "changed its inputs; the reference does not"};
   }
-  *seconds = absl::ToDoubleSeconds(*after - *before);
-  // Chosen after the outputs are fixed.
-  Rng rng(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
-  DICE_ASSIGN_OR_RETURN(
-      const Comparison c,
-      deps_.oracle.CompareBurst(index, n, {static_cast<int>(rng.Below(n))},
-                                message.fds[0].get(), tolerance));
-  if (!c.ok) {
-    return Ending{WRONG_RESULT, absl::StrCat("in a timed call: ", c.text)};
-  }
-  return std::nullopt;
-}
-
-CandidateRun::Step CandidateRun::Time(double tolerance, MeasuredTime* time) {
-  // A first burst warms up and chooses n: the long burst takes about 2 ms.
-  double seconds = 0;
-  DICE_ASSIGN_OR_RETURN(auto ending, Burst(0, 4, tolerance, &seconds));
-  if (ending.has_value()) return ending;
-  const double per_call = seconds / 4;
-  const int n = per_call > 400e-6 ? 1 : per_call > 40e-6 ? 4 : 16;
-  constexpr int kRepeats = 3;
-  std::vector<double> credited;
-  for (int r = 1; r <= kRepeats; ++r) {
-    double small = 0, large = 0;
-    DICE_ASSIGN_OR_RETURN(ending, Burst(r, n, tolerance, &small));
-    if (ending.has_value()) return ending;
-    DICE_ASSIGN_OR_RETURN(ending, Burst(r, 4 * n, tolerance, &large));
-    if (ending.has_value()) return ending;
-    credited.push_back(std::max(1e-7, (large - small) / (3 * n)));
-  }
-  std::sort(credited.begin(), credited.end());
-  time->median = credited[kRepeats / 2];
-  // With three repeats the range is the honest interval; never narrower than
-  // the clock and the caches allow.
-  time->lo = std::min(credited.front(), 0.97 * time->median);
-  time->hi = std::max(credited.back(), 1.03 * time->median);
   return std::nullopt;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "evaluator/compile/compiler.h"
 #include "evaluator/worker/judge_oracle.h"
+#include "evaluator/worker/judge_timing.h"
 #include "evaluator/worker/judge_zygote.h"
 
 namespace dice {
@@ -42,12 +43,15 @@ class CandidateRun {
   using Step = absl::StatusOr<std::optional<Ending>>;
   Step Load(const std::string& candidate);
   Step CheckSet(int set, double tolerance, Comparison* comparison);
-  // Seconds per call by bursts of n and 4n calls; see docs/judge_timing.md.
+  // Seconds per call by bursts of n and 4n calls (judge_timing.cc). The outputs
+  // of timed calls are checked too.
   Step Time(double tolerance, MeasuredTime* time);
 
   double compile_seconds() const { return compile_seconds_; }
   const std::string& tier() const { return tier_; }
   int64_t launches() const { return launches_; }
+  // CPU time of the runner so far, read from outside.
+  absl::StatusOr<absl::Duration> CpuTime() const { return child_->CpuTime(); }
   bool compiled_anything() const { return compiled_; }
 
  private:
@@ -57,12 +61,20 @@ class CandidateRun {
   Step Compile(const ChannelMessage& request);
   Ending FromExit(JudgeStage stage, int code) const;
   Ending FromFailure(const nlohmann::json& body) const;
-  // One burst; CPU seconds of the runner in `seconds`.
-  Step Burst(int index, int n, double tolerance, double* seconds);
+  // Buffers shared with the runner: inputs and outputs of up to `calls` calls.
+  struct Ring {
+    int calls = 0;
+    OwnedFd inputs, outputs;
+  };
+  Step MakeRing(int calls, Ring* ring);
+  // Runs the first `n` calls of a burst in ring `which`, with the secret inputs
+  // `index`. CPU seconds of the runner in `seconds`.
+  Step Burst(int which, int index, int n, double tolerance, double* seconds);
 
   const Deps deps_;
   const Options options_;
   const std::stop_token stop_;
+  Ring rings_[2];  // of n and of 4n calls
   std::unique_ptr<JailedChild> child_;
   absl::Time deadline_;
   std::optional<Ending> compile_ending_;

@@ -1,5 +1,7 @@
+#include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -12,12 +14,12 @@
 #include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/tasks/tasks.h"
 #include "evaluator/compile/emulated_compiler.h"
 #include "evaluator/sandbox/jail.h"
 #include "evaluator/worker/judge.h"
+#include "evaluator/worker/judge_baseline.h"
 #include "evaluator/worker/judge_oracle.h"
 #include "evaluator/worker/judge_places.h"
 #include "evaluator/worker/judge_run.h"
@@ -39,6 +41,13 @@ Blame BlameOf(Outcome outcome) {
   }
 }
 
+// 60 random bits that no candidate can know.
+std::string RandomSecret() {
+  uint64_t bits = 0;
+  DICE_CHECK(getrandom(&bits, sizeof bits, 0) == sizeof bits);
+  return absl::StrCat(bits);
+}
+
 class LocalJudge : public Judge {
  public:
   LocalJudge(LocalJudgeOptions options, std::unique_ptr<Zygote> zygote,
@@ -47,6 +56,7 @@ class LocalJudge : public Judge {
         zygote_(std::move(zygote)),
         compiler_(std::move(compiler)),
         version_(std::move(version)),
+        secret_(RandomSecret()),
         oracles_(options_.max_oracles) {}
 
   absl::StatusOr<Verdict> Evaluate(const Task& task,
@@ -73,12 +83,23 @@ class LocalJudge : public Judge {
   std::string harness_version() const override { return version_; }
 
  private:
-  absl::Status Decide(const Task& task, const std::string& candidate,
-                      const Profile& profile, const EvaluationControl& control,
-                      const std::shared_ptr<Oracle>& oracle, Verdict& v);
-  absl::Status AddSpeedup(const Task& task, const Profile& profile,
-                          const std::shared_ptr<Oracle>& oracle,
-                          const MeasuredTime& mine, Verdict& v);
+  // Everything of one call.
+  struct Evaluation {
+    const Task& task;
+    const Profile& profile;
+    const EvaluationControl& control;
+    std::string key;  // of what the oracle and the baseline depend on
+    std::shared_ptr<Oracle> oracle;
+    double tolerance = 0;
+  };
+  absl::Status Decide(const Evaluation& e, const std::string& candidate,
+                      Verdict& v);
+  absl::Status AddSpeedup(const Evaluation& e, const MeasuredTime& mine,
+                          Verdict& v);
+  // Times the task's naive kernel as a candidate in a runner of its own;
+  // nullopt when it is not accepted.
+  absl::StatusOr<std::optional<MeasuredTime>> MeasureNaive(const Evaluation& e);
+  uint64_t SecretSeed(const std::string& digest, int64_t epoch) const;
   CandidateRun::Options RunOptions(const Profile& profile) const {
     CandidateRun::Options o;
     o.limits = Limits();
@@ -96,12 +117,21 @@ class LocalJudge : public Judge {
   const std::unique_ptr<Zygote> zygote_;
   const std::unique_ptr<Compiler> compiler_;
   const std::string version_;
+  // Seeds of an epoch of 0 derive from it; it dies with this process.
+  const std::string secret_;
   OracleCache oracles_;
+  BaselineCache baselines_;
   std::stop_source stop_;
 };
 
 double Tolerance(const Task& task, const Profile& profile) {
   return profile.tolerance() > 0 ? profile.tolerance() : task.tolerance();
+}
+
+uint64_t LocalJudge::SecretSeed(const std::string& digest,
+                                int64_t epoch) const {
+  const std::string by = epoch != 0 ? absl::StrCat("epoch ", epoch) : secret_;
+  return std::stoull(Sha256HexOf({by, digest}).substr(0, 13), nullptr, 16);
 }
 
 absl::StatusOr<Verdict> LocalJudge::EvaluateControlled(
@@ -122,88 +152,83 @@ absl::StatusOr<Verdict> LocalJudge::EvaluateControlled(
   if (!task.quarantine_reason().empty()) {
     return finish(TASK_ERROR, "quarantined: " + task.quarantine_reason());
   }
+  if (stop_.stop_requested()) return absl::CancelledError("shut down");
+  Evaluation e = {.task = task,
+                  .profile = profile,
+                  .control = control,
+                  .tolerance = Tolerance(task, profile)};
   const std::string digest = TaskDigest(task);
-  const std::string key =
-      absl::StrCat(digest, "/", profile.max_elements(), "/",
-                   Tolerance(task, profile), "/", profile.seed_epoch());
-  // Secret from the candidate, the same for every worker of an epoch.
-  const uint64_t seed =
-      StreamKey(Xxh3(digest)).Derive({uint64_t(profile.seed_epoch())}).value() %
-      (uint64_t{1} << 40);
-  auto oracle = oracles_.Get(key, [&] {
-    return Oracle::Start(*zygote_, Limits(), task, profile, seed);
+  e.key = absl::StrCat(digest, "/", profile.max_elements(), "/", e.tolerance,
+                       "/", profile.seed_epoch());
+  auto oracle = oracles_.Get(e.key, [&] {
+    return Oracle::Start(*zygote_, Limits(), task, profile,
+                         SecretSeed(digest, profile.seed_epoch()));
   });
   if (absl::IsFailedPrecondition(oracle.status())) {
     return finish(TASK_ERROR, std::string(oracle.status().message()));
   }
   DICE_RETURN_IF_ERROR(oracle.status());
-  const absl::Status decided =
-      Decide(task, candidate, profile, control, *oracle, v);
+  e.oracle = *oracle;
+  const absl::Status decided = Decide(e, candidate, v);
   if (absl::IsFailedPrecondition(decided)) {
     return finish(TASK_ERROR, std::string(decided.message()));
   }
   if (!decided.ok()) {
-    if (absl::IsUnavailable(decided)) oracles_.Drop(key);
+    if (absl::IsUnavailable(decided)) oracles_.Drop(e.key);
     return decided;
   }
   v.set_blame(BlameOf(v.outcome()));
   return v;
 }
 
-absl::Status LocalJudge::Decide(const Task& task, const std::string& candidate,
-                                const Profile& profile,
-                                const EvaluationControl& control,
-                                const std::shared_ptr<Oracle>& oracle,
-                                Verdict& v) {
+// The stage that an ending belongs to; most end where they are.
+JudgeStage StageOf(Outcome outcome, JudgeStage reached) {
+  if (outcome == PARSE_ERROR) return STAGE_PARSE;
+  if (outcome == COMPILE_ERROR || outcome == UNSUPPORTED) return STAGE_COMPILE;
+  return reached;
+}
+
+absl::Status LocalJudge::Decide(const Evaluation& e,
+                                const std::string& candidate, Verdict& v) {
   std::stop_source stop;
-  const std::stop_callback on_caller(control.stop,
+  const std::stop_callback on_caller(e.control.stop,
                                      [&] { stop.request_stop(); });
   const std::stop_callback on_shutdown(stop_.get_token(),
                                        [&] { stop.request_stop(); });
-  CandidateRun run({*zygote_, *compiler_, *oracle}, RunOptions(profile),
+  CandidateRun run({*zygote_, *compiler_, *e.oracle}, RunOptions(e.profile),
                    stop.get_token());
   const auto enter = [&](JudgeStage stage) {
     v.set_stage(stage);
-    if (control.on_stage) control.on_stage(stage);
+    if (e.control.on_stage) e.control.on_stage(stage);
     return absl::Now();
   };
   const auto since = [](absl::Time begin) {
     return absl::ToDoubleSeconds(absl::Now() - begin);
   };
-  const auto end = [&](const Ending& e) {
-    v.set_outcome(e.outcome);
-    v.set_message(e.message);
-    switch (e.outcome) {
-      case PARSE_ERROR:
-        v.set_stage(STAGE_PARSE);
-        break;
-      case COMPILE_ERROR:
-        v.set_stage(STAGE_COMPILE);
-        break;
-      case UNSUPPORTED:
-        v.set_stage(STAGE_COMPILE);
-        break;
-      default:
-        break;
-    }
+  const auto end = [&](const Ending& ending) {
+    v.set_outcome(ending.outcome);
+    v.set_message(ending.message);
+    v.set_stage(StageOf(ending.outcome, v.stage()));
     return absl::OkStatus();
   };
-  const double tolerance = Tolerance(task, profile);
+  StageSeconds& spent = *v.mutable_stage_s();
 
   absl::Time begin = enter(STAGE_LOAD);
   DICE_ASSIGN_OR_RETURN(auto ending, run.Load(candidate));
-  v.mutable_stage_s()->set_load(since(begin) - run.compile_seconds());
-  v.mutable_stage_s()->set_compile(run.compile_seconds());
+  spent.set_load(since(begin) - run.compile_seconds());
+  spent.set_compile(run.compile_seconds());
   if (!run.tier().empty()) v.add_notes("compiled by tier " + run.tier());
+  for (const std::string& note : e.oracle->notes()) v.add_notes(note);
+  v.set_eager_ms(e.oracle->eager_seconds() * 1e3);
   if (ending.has_value()) return end(*ending);
 
   begin = enter(STAGE_CORRECTNESS);
-  const int seeds = profile.seeds() > 0 ? profile.seeds() : kDefaultSeeds;
+  const int seeds = e.profile.seeds() > 0 ? e.profile.seeds() : kDefaultSeeds;
   for (int i = 0; i < seeds; ++i) {
     Comparison c;
-    DICE_ASSIGN_OR_RETURN(ending, run.CheckSet(i, tolerance, &c));
+    DICE_ASSIGN_OR_RETURN(ending, run.CheckSet(i, e.tolerance, &c));
     v.set_max_error(std::max(v.max_error(), c.max_error));
-    v.mutable_stage_s()->set_correctness(since(begin));
+    spent.set_correctness(since(begin));
     if (ending.has_value()) {
       v.set_error_index(c.index);
       v.set_expected(c.expected);
@@ -219,62 +244,61 @@ absl::Status LocalJudge::Decide(const Task& task, const std::string& candidate,
                 "right, but no kernel of its own did the work: it called "
                 "PyTorch"});
   }
-  if (profile.timing()) {
+  if (e.profile.timing()) {
     begin = enter(STAGE_TIMING);
     MeasuredTime mine;
-    DICE_ASSIGN_OR_RETURN(ending, run.Time(tolerance, &mine));
+    DICE_ASSIGN_OR_RETURN(ending, run.Time(e.tolerance, &mine));
     if (ending.has_value()) return end(*ending);
-    v.set_candidate_ms(mine.median * 1e3);
-    DICE_RETURN_IF_ERROR(AddSpeedup(task, profile, oracle, mine, v));
-    v.mutable_stage_s()->set_timing(since(begin));
+    v.set_candidate_ms(mine.seconds * 1e3);
+    DICE_RETURN_IF_ERROR(AddSpeedup(e, mine, v));
+    spent.set_timing(since(begin));
   }
   v.set_outcome(CORRECT);
   v.set_message("correct");
   return absl::OkStatus();
 }
 
-// The emulated device's baseline is the task's naive kernel on the same device,
-// measured as a candidate in a runner of its own.
-absl::Status LocalJudge::AddSpeedup(const Task& task, const Profile& profile,
-                                    const std::shared_ptr<Oracle>& oracle,
-                                    const MeasuredTime& mine, Verdict& v) {
-  if (task.naive_response().empty()) return absl::OkStatus();
-  MutexLock lock(oracle->baseline_mu);
-  if (!oracle->baseline_tried) {
-    DICE_ASSIGN_OR_RETURN(
-        const std::string naive,
-        MakeCandidate(task, END_TO_END, task.naive_response()));
-    CandidateRun run({*zygote_, *compiler_, *oracle}, RunOptions(profile),
-                     stop_.get_token());
-    MeasuredTime time;
-    Comparison c;
-    const double tolerance = Tolerance(task, profile);
-    DICE_ASSIGN_OR_RETURN(auto ending, run.Load(naive));
-    if (!ending.has_value()) {
-      DICE_ASSIGN_OR_RETURN(ending, run.CheckSet(0, tolerance, &c));
-    }
-    if (!ending.has_value()) {
-      DICE_ASSIGN_OR_RETURN(ending, run.Time(tolerance, &time));
-    }
-    oracle->baseline_tried = true;
-    if (ending.has_value()) {
-      DICE_LOG(kWarning) << task.id() << ": the naive kernel is no baseline: "
-                         << ending->message;
-    } else {
-      oracle->baseline = time;
-    }
+absl::StatusOr<std::optional<MeasuredTime>> LocalJudge::MeasureNaive(
+    const Evaluation& e) {
+  const auto naive = MakeCandidate(e.task, END_TO_END, e.task.naive_response());
+  if (!naive.ok()) return std::nullopt;
+  CandidateRun run({*zygote_, *compiler_, *e.oracle}, RunOptions(e.profile),
+                   stop_.get_token());
+  MeasuredTime time;
+  Comparison c;
+  DICE_ASSIGN_OR_RETURN(auto ending, run.Load(*naive));
+  if (!ending.has_value()) {
+    DICE_ASSIGN_OR_RETURN(ending, run.CheckSet(0, e.tolerance, &c));
   }
-  if (!oracle->baseline.has_value()) {
-    v.add_notes("no baseline: the task's naive kernel was not accepted");
+  if (!ending.has_value()) {
+    DICE_ASSIGN_OR_RETURN(ending, run.Time(e.tolerance, &time));
+  }
+  if (!ending.has_value()) return time;
+  DICE_LOG(kWarning) << e.task.id() << ": the naive kernel is no baseline: "
+                     << ending->message;
+  return std::nullopt;
+}
+
+// The emulated device's baseline is the task's naive kernel on the same device.
+absl::Status LocalJudge::AddSpeedup(const Evaluation& e,
+                                    const MeasuredTime& mine, Verdict& v) {
+  if (e.task.naive_response().empty()) {
+    v.add_notes("no speedup: the task has no naive kernel to compare with");
     return absl::OkStatus();
   }
-  const MeasuredTime& base = *oracle->baseline;
-  v.set_baseline_ms(base.median * 1e3);
+  DICE_ASSIGN_OR_RETURN(const std::optional<MeasuredTime> naive,
+                        baselines_.Get(e.key, [&] { return MeasureNaive(e); }));
+  if (!naive.has_value()) {
+    v.add_notes("no speedup: the task's naive kernel was not accepted");
+    return absl::OkStatus();
+  }
+  const Speedup s = SpeedupOver(*naive, mine);
+  v.set_baseline_ms(naive->seconds * 1e3);
   v.set_speedup_basis("naive_emulated");
-  v.set_speedup(base.median / mine.median);
-  v.set_speedup_lo(base.lo / mine.hi);
-  v.set_speedup_hi(base.hi / mine.lo);
-  if (v.speedup() > 10) v.add_flags("speedup above 10x");
+  v.set_speedup(s.ratio);
+  v.set_speedup_lo(s.lo);
+  v.set_speedup_hi(s.hi);
+  if (s.ratio > 10) v.add_flags("speedup above 10x");
   return absl::OkStatus();
 }
 

@@ -62,7 +62,7 @@ std::string ModelNew(const std::string& body, const std::string& top = "") {
 
 class CandidateRunTest : public testing::Test {
  protected:
-  void SetUp() override {
+  static void SetUpTestSuite() {
     const auto places = FindJudgePlaces("", "");
     ASSERT_TRUE(places.ok()) << places.status();
     auto zygote = Zygote::Start(
@@ -72,7 +72,15 @@ class CandidateRunTest : public testing::Test {
          .level = DICE_JAIL_FULL,
          .log_path = testing::TempDir() + absl::StrCat("/zygote", getpid())});
     ASSERT_TRUE(zygote.ok()) << zygote.status();
-    zygote_ = std::move(*zygote);
+    zygote_ = std::move(*zygote).release();
+  }
+  static void TearDownTestSuite() {
+    delete zygote_;
+    zygote_ = nullptr;
+  }
+
+  void SetUp() override {
+    ASSERT_NE(zygote_, nullptr);
     limits_.memory_bytes = int64_t{512} << 20;
     oracle_ = *StartOracle(kReference);
   }
@@ -84,7 +92,8 @@ class CandidateRunTest : public testing::Test {
   }
 
   // "OUTCOME message" or "accepted".
-  std::string Judge(const std::string& candidate, double timeout_s = 10) {
+  std::string Judge(const std::string& candidate, double timeout_s = 10,
+                    bool timed = false) {
     CandidateRun run({*zygote_, compiler_, *oracle_},
                      {.limits = limits_,
                       .timeout = absl::Seconds(timeout_s),
@@ -101,12 +110,14 @@ class CandidateRunTest : public testing::Test {
       Comparison c;
       end = text(run.CheckSet(i, 0, &c));
     }
+    MeasuredTime time;
+    if (end.empty() && timed) end = text(run.Time(0, &time));
     return end.empty() ? "accepted" : end;
   }
 
   ChildLimits limits_;
   RefusingCompiler compiler_;
-  std::unique_ptr<Zygote> zygote_;
+  static inline Zygote* zygote_ = nullptr;  // importing torch takes seconds
   std::shared_ptr<Oracle> oracle_;
 };
 
@@ -197,6 +208,22 @@ TEST_F(CandidateRunTest, EachKindOfProgramGetsItsOwnVerdictAndTheJudgeLives) {
        "accepted"},
       {"changes its inputs and answers with them",
        ModelNew("x.zero_(); return x"), "WRONG_RESULT"},
+      {"right, but changes its inputs",
+       ModelNew("y = torch.relu(x * self.w + 1); x[0, 0] += 1; return y"),
+       "WRONG_RESULT changed its inputs"},
+      {"answers, and keeps the answer open for writing",
+       ModelNew("return torch.relu(x * self.w + 1)",
+                "import evaluator.runner.wire as w, mmap\n"
+                "keep, old = [], w.store\n"
+                "def store(v):\n"
+                "    fd = old(v); keep.append(mmap.mmap(fd, 0)); return fd\n"
+                "w.store = store"),
+       "SANDBOX_VIOLATION kept its outputs open"},
+      {"answers with a file that is no memfd",
+       ModelNew("return torch.relu(x * self.w + 1)",
+                "import evaluator.runner.wire as w\n"
+                "w.store = lambda v: os.open('/dev/zero', os.O_RDWR)"),
+       "SANDBOX_VIOLATION kept its outputs open"},
       {"patched comparison",
        ModelNew("return x",
                 "torch.allclose = lambda *a, **k: True\n"
@@ -223,6 +250,52 @@ TEST_F(CandidateRunTest, EachKindOfProgramGetsItsOwnVerdictAndTheJudgeLives) {
                 testing::ContainsRegex("^" + c.outcome))
         << c.name;
     EXPECT_LT(absl::Now() - begin, absl::Seconds(25)) << c.name;
+  }
+}
+
+TEST_F(CandidateRunTest, AnswersOfTimedCallsMustBeFreshAndInTime) {
+  const std::string right = "torch.relu(x * self.w + 1)";
+  const std::vector<Case> cases = {
+      {"honest", ModelNew("return " + right), "accepted"},
+      {"cached by address",
+       ModelNew("self.c = getattr(self, 'c', {})\n"
+                "        self.n = getattr(self, 'n', 0) + 1\n"
+                "        k = x.data_ptr()\n"
+                "        if k not in self.c or self.n < 4: self.c[k] = " +
+                right + "\n        return self.c[k]"),
+       "WRONG_RESULT in a timed call"},
+      {"cached by shape and a sample",
+       ModelNew("self.c = getattr(self, 'c', {})\n"
+                "        k = (x.shape, float(x[0, 0]) > 0)\n"
+                "        if k not in self.c: self.c[k] = " +
+                right + "\n        return self.c[k]"),
+       "WRONG_RESULT"},
+      {"lazy from the fifth call on",
+       ModelNew("self.n = getattr(self, 'n', 0) + 1\n"
+                "        if self.n < 5: self.y = " +
+                right + "\n        return self.y"),
+       "WRONG_RESULT in a timed call"},
+      {"answers in the background",
+       ModelNew("import threading\n"
+                "        self.n = getattr(self, 'n', 0) + 1\n"
+                "        if self.n < 5: return " +
+                right +
+                "\n        y = torch.zeros_like(x)\n"
+                "        threading.Thread(target=lambda: "
+                "(time.sleep(.01), y.copy_(" +
+                right + "))).start()\n        return y"),
+       "WRONG_RESULT in a timed call"},
+      {"skips the burst and says it is done",
+       ModelNew("return " + right,
+                "import evaluator.runner.runner as r\n"
+                "r.burst = lambda *a: None"),
+       "WRONG_RESULT in a timed call"},
+      {"honest again", ModelNew("return " + right), "accepted"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_THAT(Judge(c.candidate, 20, /*timed=*/true),
+                testing::ContainsRegex("^" + c.outcome))
+        << c.name;
   }
 }
 
@@ -271,9 +344,9 @@ TEST_F(CandidateRunTest, TimesHonestlyFromOutside) {
     EXPECT_EQ(*run.CheckSet(0, 0, &c), std::nullopt);
     MeasuredTime t;
     EXPECT_EQ(*run.Time(0, &t), std::nullopt);
-    EXPECT_LE(t.lo, t.median);
-    EXPECT_LE(t.median, t.hi);
-    return t.median;
+    EXPECT_LE(t.lo, t.seconds);
+    EXPECT_LE(t.seconds, t.hi);
+    return t.seconds;
   };
   const std::string honest = "return torch.relu(x * self.w + 1)";
   // Patching clocks inside changes nothing; the work itself is what counts.
