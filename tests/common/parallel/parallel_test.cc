@@ -6,6 +6,7 @@
 #include "common/parallel/rank.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/free_port.h"
 
 namespace dice {
 namespace {
@@ -63,10 +64,11 @@ TEST(DiscoverRankTest, RefusesAnIncompleteOrImpossibleEnvironment) {
 }
 
 TEST(ProcessGroupTest, SumsAndBroadcastsOverGloo) {
+  const int port = FreePort();
   std::vector<std::thread> ranks;
   for (int r = 0; r < 2; ++r) {
-    ranks.emplace_back([r] {
-      RankInfo info{.rank = r, .world_size = 2, .master_port = 29533};
+    ranks.emplace_back([r, port] {
+      RankInfo info{.rank = r, .world_size = 2, .master_port = port};
       auto group = CreateProcessGroup(info, {.run_key = "test"});
       ASSERT_TRUE(group.ok()) << group.status();
       torch::Tensor t = torch::full({3}, r + 1.0f);
@@ -82,7 +84,7 @@ TEST(ProcessGroupTest, SumsAndBroadcastsOverGloo) {
 }
 
 TEST(ProcessGroupTest, AMissingPeerIsAnErrorWithinTheTimeout) {
-  RankInfo info{.rank = 0, .world_size = 2, .master_port = 29534};
+  RankInfo info{.rank = 0, .world_size = 2, .master_port = FreePort()};
   const auto group = CreateProcessGroup(
       info, {.run_key = "test",
              .rendezvous_timeout = absl::Milliseconds(300),
@@ -94,10 +96,11 @@ TEST(ProcessGroupTest, AMissingPeerIsAnErrorWithinTheTimeout) {
 }
 
 TEST(ProcessGroupTest, APeerThatLeavesIsAnErrorForTheOthers) {
+  const int port = FreePort();
   std::vector<std::thread> ranks;
   for (int r = 0; r < 2; ++r) {
-    ranks.emplace_back([r] {
-      RankInfo info{.rank = r, .world_size = 2, .master_port = 29535};
+    ranks.emplace_back([r, port] {
+      RankInfo info{.rank = r, .world_size = 2, .master_port = port};
       auto group = CreateProcessGroup(info, {.run_key = "test"});
       ASSERT_TRUE(group.ok()) << group.status();
       if (r == 1) return;
