@@ -36,7 +36,7 @@ class AdamW {
 
   // For checkpoints: flat fp32 tensors "master", "m", "v" and "step".
   NamedTensors State() const;
-  absl::Status SetState(const NamedTensors& state);
+  absl::Status SetState(const NamedTensors& state);  // else INVALID_ARGUMENT
 
  private:
   void CopyOut();

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace dice {
 namespace {
@@ -100,6 +104,145 @@ std::vector<std::vector<int32_t>> RoundsOfBlocks(const TrainSequence& s,
   return out;
 }
 
+// The rows of one block: its clean tokens, or one noisy state of it.
+struct BlockRows {
+  bool noisy = false;
+  int32_t step = 0;    // noisy: tokens of this step and later ones are masked
+  int64_t begin = 0;   // absolute position of ids[0]
+  std::vector<int32_t> ids;
+};
+
+// What the losses of `s` depend on, in order: for each block its live noisy
+// states, then its clean tokens where a later block is live.
+std::vector<BlockRows> BlocksOf(const std::vector<int32_t>& prompt,
+                                const TrainSequence& s,
+                                const ModelConfig& config) {
+  const int64_t b = config.block_size;
+  const int64_t n = prompt.size(), total = n + s.tokens.size();
+  const auto rounds = RoundsOfBlocks(s, n, b);
+  size_t live = rounds.size();
+  while (live > 0 && rounds[live - 1].empty()) --live;
+  std::vector<BlockRows> out;
+  for (size_t j = 0; j < live; ++j) {
+    BlockRows clean;
+    clean.begin = n / b * b + static_cast<int64_t>(j) * b;
+    const int64_t end = std::min(total, clean.begin + b);
+    for (int64_t i = clean.begin; i < end; ++i) {
+      clean.ids.push_back(i < n ? prompt[i] : s.tokens[i - n]);
+    }
+    for (const int32_t step : rounds[j]) {
+      BlockRows noisy = clean;
+      noisy.noisy = true;
+      noisy.step = step;
+      for (int64_t i = std::max(n, clean.begin); i < end; ++i) {
+        if (s.steps[i - n] >= step) {
+          noisy.ids[i - clean.begin] =
+              static_cast<int32_t>(config.mask_token_id);
+        }
+      }
+      out.push_back(std::move(noisy));
+    }
+    if (j + 1 < live) out.push_back(std::move(clean));
+  }
+  return out;
+}
+
+// The distinct blocks of a group's responses. A block is known by the clean
+// blocks before it and its own ids; node 0 is the shared prompt.
+class BlockTrie {
+ public:
+  // The node of `block` behind the clean node `parent`, and whether it is new.
+  std::pair<int, bool> Insert(int parent, const BlockRows& block) {
+    const auto [it, is_new] = nodes_.try_emplace(
+        std::make_tuple(parent, block.noisy, block.ids),
+        static_cast<int>(nodes_.size()) + 1);
+    return {it->second, is_new};
+  }
+
+ private:
+  absl::flat_hash_map<std::tuple<int, bool, std::vector<int32_t>>, int> nodes_;
+};
+
+// Adds the rows of one group and their attention entries.
+class GroupBuilder {
+ public:
+  GroupBuilder(const TrainGroup& group, int32_t index,
+               const ModelConfig& config, LayoutBuilder& layout)
+      : group_(group), index_(index), config_(config), layout_(layout) {
+    // The tail of the prompt shares its block with the response; the whole
+    // blocks before it are the root of the trie.
+    const int64_t b = config.block_size;
+    const int64_t shared = static_cast<int64_t>(group.prompt.size()) / b * b;
+    for (int64_t i = 0; i < shared; ++i) {
+      const int64_t row = layout.AddRow(group.prompt[i], i);
+      prompt_.keys.push_back(row);
+      AddQuery(prompt_, row, {{0, (i / b + 1) * b}});
+    }
+  }
+
+  const LayoutBuilder::Entry& prompt() const { return prompt_; }
+
+  // The entry of response `r`: the rows that no earlier response has.
+  LayoutBuilder::Entry AddResponse(int32_t r, std::vector<LossPosition>& out) {
+    const TrainSequence& s = group_.responses[r];
+    const auto blocks = BlocksOf(group_.prompt, s, config_);
+    LayoutBuilder::Entry e;
+    e.keys = prompt_.keys;
+    const int64_t path = blocks.empty() ? 0 : blocks.back().begin;
+    std::vector<int64_t> noisy_keys;
+    int parent = 0;
+    for (const BlockRows& block : blocks) {
+      const auto [node, is_new] = trie_.Insert(parent, block);
+      if (is_new) first_row_.resize(node + 1);
+      const int64_t size = block.ids.size();
+      const int64_t own = path + static_cast<int64_t>(noisy_keys.size());
+      for (int64_t i = 0; is_new && i < size; ++i) {
+        const int64_t row = layout_.AddRow(block.ids[i], block.begin + i);
+        if (i == 0) first_row_[node] = row;
+        if (block.noisy) {
+          noisy_keys.push_back(row);
+          AddQuery(e, row, {{0, block.begin}, {own, own + size}});
+        } else {
+          AddQuery(e, row, {{0, block.begin + size}});
+        }
+      }
+      if (block.noisy) {
+        AddLosses(block, first_row_[node], r, out);
+      } else {
+        // Clean rows lie in e.keys at their absolute positions.
+        for (int64_t i = 0; i < size; ++i) {
+          e.keys.push_back(first_row_[node] + i);
+        }
+        parent = node;
+      }
+    }
+    e.keys.insert(e.keys.end(), noisy_keys.begin(), noisy_keys.end());
+    return e;
+  }
+
+ private:
+  void AddLosses(const BlockRows& block, int64_t first_row, int32_t r,
+                 std::vector<LossPosition>& out) {
+    const TrainSequence& s = group_.responses[r];
+    const int64_t prompt = group_.prompt.size();
+    for (size_t i = 0; i < block.ids.size(); ++i) {
+      const int64_t token = block.begin + static_cast<int64_t>(i) - prompt;
+      if (token < 0 || token >= s.num_trained) continue;
+      if (s.steps[token] != block.step) continue;
+      out.push_back({first_row + static_cast<int64_t>(i), s.tokens[token],
+                     index_, r, static_cast<int32_t>(token)});
+    }
+  }
+
+  const TrainGroup& group_;
+  const int32_t index_;
+  const ModelConfig& config_;
+  LayoutBuilder& layout_;
+  LayoutBuilder::Entry prompt_;
+  BlockTrie trie_;
+  std::vector<int64_t> first_row_;  // per node
+};
+
 }  // namespace
 
 int64_t CountLossTokens(const TrainSequence& s) {
@@ -108,75 +251,51 @@ int64_t CountLossTokens(const TrainSequence& s) {
   return n;
 }
 
+std::vector<int64_t> RowCosts(const TrainGroup& group,
+                              const ModelConfig& config) {
+  BlockTrie trie;
+  std::vector<int64_t> out;
+  for (const TrainSequence& s : group.responses) {
+    const int64_t b = config.block_size;
+    int64_t rows = out.empty() ? group.prompt.size() / b * b : 0;
+    int parent = 0;
+    for (const BlockRows& block : BlocksOf(group.prompt, s, config)) {
+      const auto [node, is_new] = trie.Insert(parent, block);
+      if (is_new) rows += static_cast<int64_t>(block.ids.size());
+      if (!block.noisy) parent = node;
+    }
+    out.push_back(rows);
+  }
+  return out;
+}
+
 TrainRows BuildSharedRows(const std::vector<TrainGroup>& groups,
                           const ModelConfig& config) {
-  const int64_t b = config.block_size;
-  const int32_t mask_id = static_cast<int32_t>(config.mask_token_id);
-  LayoutBuilder builder;
+  LayoutBuilder layout;
   std::vector<LayoutBuilder::Entry> prompts, responses;
   TrainRows out;
   for (size_t g = 0; g < groups.size(); ++g) {
-    const TrainGroup& group = groups[g];
-    const int64_t prompt = group.prompt.size();
-    // The tail of the prompt shares its block with the response, so it is
-    // computed per response; the whole blocks before it are shared.
-    const int64_t shared = prompt / b * b;
-    LayoutBuilder::Entry p;
-    for (int64_t i = 0; i < shared; ++i) {
-      const int64_t row = builder.AddRow(group.prompt[i], i);
-      p.keys.push_back(row);
-      AddQuery(p, row, {{0, (i / b + 1) * b}});
-    }
-    if (shared > 0) prompts.push_back(p);
-    for (size_t r = 0; r < group.responses.size(); ++r) {
-      const TrainSequence& s = group.responses[r];
-      LayoutBuilder::Entry e;
-      e.keys = p.keys;
-      const int64_t total = prompt + static_cast<int64_t>(s.tokens.size());
-      const auto token = [&](int64_t i) {
-        return i < prompt ? group.prompt[i] : s.tokens[i - prompt];
-      };
-      for (int64_t i = shared; i < total; ++i) {
-        const int64_t row = builder.AddRow(token(i), i);
-        e.keys.push_back(row);
-        AddQuery(e, row, {{0, std::min(total, (i / b + 1) * b)}});
-      }
-      const auto rounds = RoundsOfBlocks(s, prompt, b);
-      for (size_t j = 0; j < rounds.size(); ++j) {
-        const int64_t begin = shared + static_cast<int64_t>(j) * b;
-        const int64_t end = std::min(total, begin + b);
-        for (const int32_t step : rounds[j]) {
-          const int64_t own = e.keys.size();
-          for (int64_t i = begin; i < end; ++i) {
-            const int32_t s_i = i < prompt ? 0 : s.steps[i - prompt];
-            const int64_t row =
-                builder.AddRow(s_i >= step ? mask_id : token(i), i);
-            e.keys.push_back(row);
-            AddQuery(e, row, {{0, begin}, {own, own + end - begin}});
-            if (s_i == step && i - prompt < s.num_trained) {
-              out.losses.push_back({row, token(i), static_cast<int32_t>(g),
-                                    static_cast<int32_t>(r),
-                                    static_cast<int32_t>(i - prompt)});
-            }
-          }
-        }
-      }
-      responses.push_back(std::move(e));
+    GroupBuilder group(groups[g], static_cast<int32_t>(g), config, layout);
+    if (!group.prompt().queries.empty()) prompts.push_back(group.prompt());
+    for (size_t r = 0; r < groups[g].responses.size(); ++r) {
+      auto entry = group.AddResponse(static_cast<int32_t>(r), out.losses);
+      if (!entry.queries.empty()) responses.push_back(std::move(entry));
     }
   }
   // Entries of like size share a call, so that little is padded.
-  builder.AddCall(prompts);
+  layout.AddCall(prompts);
   std::stable_sort(responses.begin(), responses.end(),
                    [](const auto& x, const auto& y) {
-                     return x.queries.size() < y.queries.size();
+                     return std::make_pair(x.queries.size(), x.keys.size()) <
+                            std::make_pair(y.queries.size(), y.keys.size());
                    });
-  constexpr size_t kEntriesPerCall = 32;
+  constexpr size_t kEntriesPerCall = 16;
   for (size_t i = 0; i < responses.size(); i += kEntriesPerCall) {
-    builder.AddCall({responses.begin() + i,
-                     responses.begin() +
-                         std::min(responses.size(), i + kEntriesPerCall)});
+    layout.AddCall({responses.begin() + i,
+                    responses.begin() +
+                        std::min(responses.size(), i + kEntriesPerCall)});
   }
-  out.layout = builder.Build();
+  out.layout = layout.Build();
   return out;
 }
 

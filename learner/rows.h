@@ -8,10 +8,13 @@
 // once. A noisy row sees the prompt, the clean blocks before its own, and its
 // own noisy block.
 //
-// BuildSharedRows computes prompt rows once per group, clean rows once per
-// response, and only the live (block, round) pairs; BuildPlainRows is the
-// formulation of the reference implementation (every round a whole padded
-// noisy copy), kept as the oracle of the tests.
+// BuildSharedRows computes only what a loss depends on, and that once: prompt
+// blocks once for a group; of the responses, the live (block, round) pairs and
+// the clean blocks before the last live one; and a block that several responses
+// of a group share (same tokens after the same tokens) for all of them. Samples
+// of one prompt begin alike and are often equal, so this is a large part of the
+// rows. BuildPlainRows is the formulation of the reference implementation
+// (every round a whole padded noisy copy), kept as the oracle of the tests.
 #ifndef DICE_LEARNER_ROWS_H_
 #define DICE_LEARNER_ROWS_H_
 
@@ -34,7 +37,8 @@ struct TrainGroup {
 };
 
 // A loss position: `row` of the layout predicts `target`, which is token
-// `token` of response `response` of group `group`.
+// `token` of response `response` of group `group`. Rows are shared: several
+// positions may name one row.
 struct LossPosition {
   int64_t row = 0;
   int32_t target = 0;
@@ -45,7 +49,7 @@ struct LossPosition {
 
 struct TrainRows {
   RowLayout layout;
-  std::vector<LossPosition> losses;  // ordered by group, response, round, token
+  std::vector<LossPosition> losses;  // ordered by group and response
 };
 
 TrainRows BuildSharedRows(const std::vector<TrainGroup>& groups,
@@ -53,8 +57,12 @@ TrainRows BuildSharedRows(const std::vector<TrainGroup>& groups,
 TrainRows BuildPlainRows(const std::vector<TrainGroup>& groups,
                          const ModelConfig& config);
 
-// Loss positions that BuildSharedRows would give, without building anything.
+// Loss positions of one sequence, without building anything.
 int64_t CountLossTokens(const TrainSequence& sequence);
+// Rows that each response adds to BuildSharedRows, given those before it; the
+// first one carries the prompt's.
+std::vector<int64_t> RowCosts(const TrainGroup& group,
+                              const ModelConfig& config);
 
 }  // namespace dice
 

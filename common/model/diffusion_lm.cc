@@ -15,9 +15,14 @@ namespace {
 
 using torch::Tensor;
 
+// fp32, or the type itself where it is wider.
+torch::ScalarType AtLeastFp32(torch::ScalarType type) {
+  return at::promote_types(type, torch::kFloat32);
+}
+
 // Qwen3's RMSNorm: statistics in fp32, then the weight.
 Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
-  if (x.scalar_type() == torch::kFloat32) {
+  if (x.scalar_type() == AtLeastFp32(x.scalar_type())) {
     return at::rms_norm(x, {x.size(-1)}, weight, eps);
   }
   const Tensor f = x.to(torch::kFloat32);
@@ -27,7 +32,7 @@ Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
 
 // Half-rotation RoPE. x [..., heads, D]; cos, sin [..., D/2] in fp32.
 Tensor ApplyRope(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const auto halves = x.to(torch::kFloat32).chunk(2, -1);
+  const auto halves = x.to(AtLeastFp32(x.scalar_type())).chunk(2, -1);
   const Tensor c = cos.unsqueeze(-2), s = sin.unsqueeze(-2);
   return torch::cat({halves[0] * c - halves[1] * s,
                      halves[1] * c + halves[0] * s},

@@ -102,6 +102,8 @@ class DiffusionLm {
   torch::Tensor Hidden(const RowLayout& rows) const;
   // Logits [N, V] of hidden states [N, C]; disallowed ids are NOT masked.
   torch::Tensor Head(const torch::Tensor& hidden) const;
+  // [V, C]; the embedding where they are tied.
+  const torch::Tensor& head_weight() const { return head_; }
   // Additive mask [V]: 0 for ids that may be sampled, -inf for the mask id and
   // padding ids. Sampler and learner share it.
   const torch::Tensor& allowed_ids_mask() const { return allowed_mask_; }
