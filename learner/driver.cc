@@ -82,9 +82,13 @@ absl::Status Driver::Run(std::stop_token stop) {
     state_.clear_schedule_cursor();
     restored_.reset();
   }
-  // A run without RL has one evaluation, that of its SFT.
   if (status.ok()) {
-    status = Evaluate(Evaluated("sft") ? "final" : "sft");
+    // A run without RL has one evaluation, that of its SFT.
+    const auto& stages = deps_.config.stages();
+    const bool any_rl =
+        std::any_of(stages.begin(), stages.end(),
+                    [](const Stage& stage) { return stage.has_rl(); });
+    status = Evaluate(any_rl ? "final" : "sft");
   }
   if (absl::IsCancelled(status)) {
     deps_.leases.Withdraw();
@@ -258,7 +262,9 @@ absl::Status Driver::EndStep(StepReport report) {
   state_.set_step(state_.step() + 1);
   state_.set_stage_step(state_.stage_step() + 1);
   const Stage& stage = deps_.config.stages(state_.stage());
-  if (stage.has_rl()) DICE_RETURN_IF_ERROR(Publish());
+  if (stage.has_rl()) {
+    DICE_RETURN_IF_ERROR(Publish());
+  }
   report.step = state_.stage_step();
   report.policy_version = state_.step();
   report.time_s = Elapsed();

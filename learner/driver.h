@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/rng.h"
 #include "common/metrics/health.h"
 #include "common/tasks/schedule.h"
 #include "common/text/tokenizer.h"

@@ -89,7 +89,9 @@ absl::StatusOr<std::vector<CompletedGroup>> Driver::CollectStep(
     const RlStage& rl, GroupPlanner& planner, TaskSchedule& schedule) {
   const int64_t step = state_.stage_step();
   for (const GroupPlanner::Slot& slot : planner.Admit(step)) {
-    cursors_.try_emplace(slot.step, schedule.SaveCursor());
+    if (cursors_.count(slot.step) == 0) {
+      cursors_[slot.step] = schedule.SaveCursor();
+    }
     Offer(rl, slot, schedule);
   }
   DICE_RETURN_IF_ERROR(Collect(planner, step));

@@ -29,7 +29,7 @@ std::shared_ptr<const PublishedPolicy> PolicyBoard::AwaitNewer(
          (held_.empty() || held_.back()->identity.version() <= version)) {
     clock_.Await(changed_, mu_, deadline);
   }
-  if (closed_ || held_.empty() || held_.back()->identity.version() <= version) {
+  if (held_.empty() || held_.back()->identity.version() <= version) {
     return nullptr;
   }
   return held_.back();

@@ -35,8 +35,8 @@ class PolicyBoard {
   // Identity digest: SHA-256 of `safetensors`. Versions ascend.
   WeightsIdentity Publish(int64_t version, std::string safetensors)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The newest policy once it is newer than `version`; nullptr at `deadline` or
-  // after Close(). Version -1: any.
+  // The newest policy once it is newer than `version`; nullptr when there is
+  // none at `deadline` or after Close(). Version -1: any.
   std::shared_ptr<const PublishedPolicy> AwaitNewer(int64_t version,
                                                     absl::Time deadline)
       ABSL_LOCKS_EXCLUDED(mu_);

@@ -1,6 +1,6 @@
 #include "learner/sft_data.h"
 
-#include <map>
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -98,7 +98,8 @@ TEST(SftDataTest, WholeSamplesAreTargetsFromTheFirstToken) {
   const auto data = *SftData::Create(Options(0, 1), MakeTasks(3),
                                      ByteTokenizer());
   int first = 0;
-  for (const TrainBatchGroup& g : data->MakeBatch(0).groups()) {
+  const TrainBatch batch = data->MakeBatch(0);
+  for (const TrainBatchGroup& g : batch.groups()) {
     EXPECT_THAT(Text(g.responses(0)), testing::EndsWith(" END"));
     first += g.responses(0).steps(0) > 0;
   }
@@ -111,7 +112,8 @@ TEST(SftDataTest, GoodSolutionsGetTheirShare) {
                                        ByteTokenizer());
     double good = 0;
     for (int step = 0; step < 40; ++step) {
-      for (const TrainBatchGroup& g : data->MakeBatch(step).groups()) {
+      const TrainBatch batch = data->MakeBatch(step);
+      for (const TrainBatchGroup& g : batch.groups()) {
         good += Text(g.responses(0)) == "PRE good middle";
       }
     }
@@ -142,7 +144,8 @@ TEST(SftDataTest, MaskingRatesAreStratifiedOverTheBatch) {
   const auto data = *SftData::Create(Options(0, 0), MakeTasks(3),
                                      ByteTokenizer());
   std::vector<double> rates;
-  for (const TrainBatchGroup& g : data->MakeBatch(0).groups()) {
+  const TrainBatch batch = data->MakeBatch(0);
+  for (const TrainBatchGroup& g : batch.groups()) {
     for (const float w : g.responses(0).weights()) {
       if (w > 0) {
         rates.push_back(1 / w);
