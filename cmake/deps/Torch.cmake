@@ -23,6 +23,8 @@ foreach(e IN LISTS entries)
   endif()
 endforeach()
 
+# libstdc++ comes first: libtorch.so exports a broken part of std::filesystem
+# (remove_all jumps to address 0), which must not win the symbol lookup.
 add_library(dice_torch INTERFACE)
 target_include_directories(dice_torch SYSTEM INTERFACE
   ${dice_torch_inc} ${dice_torch_inc}/torch/csrc/api/include)
@@ -32,5 +34,5 @@ target_link_directories(dice_torch INTERFACE ${dice_torch_dir}/lib)
 target_link_options(dice_torch INTERFACE "LINKER:-rpath,${dice_torch_dir}/lib"
   "LINKER:--disable-new-dtags")
 target_link_libraries(dice_torch INTERFACE
-  "-Wl,--no-as-needed" torch torch_cpu c10 "-Wl,--as-needed")
+  "-Wl,--no-as-needed" stdc++ torch torch_cpu c10 "-Wl,--as-needed")
 add_library(dice::torch ALIAS dice_torch)
