@@ -82,9 +82,9 @@ constexpr char kConfig[] = R"(
 )";
 
 // Everything of one learner process, and an actor beside it.
-class Run {
+class DriverRun {
  public:
-  explicit Run(const Config& config, const std::string& dir)
+  explicit DriverRun(const Config& config, const std::string& dir)
       : config_(config), dir_(dir) {
     auto checkpoint = LoadLatestCheckpoint(dir);
     TrainState state;
@@ -240,7 +240,7 @@ class DriverTest : public testing::Test {
 
 TEST_F(DriverTest, RunsEveryStageAndLeavesTheWholeRecord) {
   const std::string dir = Dir("a");
-  Run run(config_, dir);
+  DriverRun run(config_, dir);
   const absl::Status status = run.Go();
   ASSERT_TRUE(status.ok()) << status;
   const auto rows = Rows(dir);
@@ -275,16 +275,16 @@ TEST_F(DriverTest, RunsEveryStageAndLeavesTheWholeRecord) {
 // S = 0: stopped anywhere and resumed, the weights equal the unbroken run's bit
 // for bit, and every step is recorded once.
 TEST_F(DriverTest, AResumedRunEqualsTheUnbrokenOneBitForBit) {
-  Run whole(config_, Dir("whole"));
+  DriverRun whole(config_, Dir("whole"));
   ASSERT_TRUE(whole.Go().ok());
   for (const int64_t stop_at : {6, 8, 10}) {
     const std::string dir = Dir(absl::StrCat("stopped", stop_at));
     {
-      Run first(config_, dir);
+      DriverRun first(config_, dir);
       EXPECT_TRUE(absl::IsCancelled(first.Go(stop_at)));
       EXPECT_FALSE(fs::exists(dir + "/summary.json"));
     }
-    Run second(config_, dir);
+    DriverRun second(config_, dir);
     const absl::Status status = second.Go();
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(second.Weights(), whole.Weights()) << "stopped at " << stop_at;
@@ -297,7 +297,7 @@ TEST_F(DriverTest, AResumedRunEqualsTheUnbrokenOneBitForBit) {
 
 TEST_F(DriverTest, StaleSamplesAreBoundedByS) {
   rl()->set_max_staleness(1);
-  Run run(config_, Dir("a"));
+  DriverRun run(config_, Dir("a"));
   ASSERT_TRUE(run.Go().ok());
   double most = 0;
   for (const json& row : Rows(Dir("a"))) {
@@ -312,7 +312,7 @@ TEST_F(DriverTest, EqualRewardsEndInProgressForEverySetting) {
   for (const ZeroVariance zero : {DROP, KEEP, REFILL}) {
     rl()->mutable_loss()->set_zero_variance(zero);
     const std::string dir = Dir(ZeroVariance_Name(zero));
-    Run run(config_, dir);
+    DriverRun run(config_, dir);
     run.judge = [](const std::string&) { return MakeVerdict(WRONG_RESULT); };
     const absl::Status status = run.Go();
     ASSERT_TRUE(status.ok()) << status;
@@ -325,9 +325,9 @@ TEST_F(DriverTest, EqualRewardsEndInProgressForEverySetting) {
 }
 
 TEST_F(DriverTest, AnActorThatForgetsItsLeasesCostsTimeAndNothingElse) {
-  Run whole(config_, Dir("whole"));
+  DriverRun whole(config_, Dir("whole"));
   ASSERT_TRUE(whole.Go().ok());
-  Run run(config_, Dir("a"));
+  DriverRun run(config_, Dir("a"));
   std::set<std::string> forgotten;
   run.sabotage = [&](const Lease& lease) {
     return lease.task_ordinal() % 4 == 1 &&
@@ -339,7 +339,7 @@ TEST_F(DriverTest, AnActorThatForgetsItsLeasesCostsTimeAndNothingElse) {
 }
 
 TEST_F(DriverTest, LostSamplesAreNeverRewards) {
-  Run run(config_, Dir("a"));
+  DriverRun run(config_, Dir("a"));
   run.judge = [n = 0](const std::string& text) mutable {
     Verdict v = Judge(text);
     if (++n % 3 == 0) v.set_blame(BLAME_NONE);
