@@ -25,6 +25,7 @@ using Body = std::function<int()>;
 // Each adds one subcommand to `app`; when it is chosen, `body` is set while
 // parsing.
 void AddCheck(CLI::App& app, Body& body);
+void AddTrain(CLI::App& app, Body& body);
 
 }  // namespace dice::cli
 

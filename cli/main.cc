@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   dice::cli::AddCheck(app, body);
   dice::cli::AddReport(app, body);
   dice::cli::AddTasks(app, body);
+  dice::cli::AddTrain(app, body);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
