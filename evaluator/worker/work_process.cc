@@ -42,6 +42,9 @@ RegisterWorker Hello(const WorkProcessOptions& options, const Judge& judge) {
 }  // namespace
 
 absl::Status RunWorker(const WorkProcessOptions& options, Judge& judge) {
+  if (options.pool.empty()) {
+    return absl::InvalidArgumentError("--pool host:port is missing");
+  }
   std::stop_source stopping;
   SignalHandler signals([&] { stopping.request_stop(); });
   Clock& clock = Clock::Real();

@@ -118,7 +118,12 @@ double ReadMetric(const std::string& metrics_address,
 // --------------------------------------------------------------------- client
 
 TestClient::TestClient(const std::string& address)
-    : stub_(EvaluatorService::NewStub(*CreateChannel(address))) {
+    : TestClient(address, TestTask(), Profile()) {}
+
+TestClient::TestClient(const std::string& address, Task task, Profile profile)
+    : stub_(EvaluatorService::NewStub(*CreateChannel(address))),
+      task_(std::move(task)),
+      profile_(std::move(profile)) {
   thread_ = StartThread("client", [this](std::stop_token s) { Run(s); });
 }
 
@@ -155,14 +160,14 @@ void TestClient::RunStream(std::stop_token stop) {
     to_send_.push_back(0);  // wakes the writer: the stream ended
     changed_.NotifyAll();
   });
-  const std::string digest = TaskDigest(TestTask());
+  const std::string digest = TaskDigest(task_);
   for (bool open = true; open;) {
     EvaluateRequest request;
     {
       MutexLock lock(mu_);
       while (to_send_.empty() && !send_task_) changed_.Wait(mu_);
       if (std::exchange(send_task_, false)) {
-        *request.mutable_task() = TestTask();
+        *request.mutable_task() = task_;
       } else {
         const uint64_t id = to_send_.front();
         to_send_.pop_front();
@@ -171,6 +176,7 @@ void TestClient::RunStream(std::stop_token stop) {
         if (it == undecided_.end()) continue;
         request.set_request_id(id);
         request.set_candidate_source(it->second);
+        *request.mutable_profile() = profile_;
       }
       request.set_task_digest(digest);
     }

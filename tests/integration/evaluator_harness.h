@@ -54,6 +54,7 @@ double ReadMetric(const std::string& metrics_address,
 class TestClient {
  public:
   explicit TestClient(const std::string& address);
+  TestClient(const std::string& address, Task task, Profile profile);
   ~TestClient();
 
   void Submit(const std::string& candidate) ABSL_LOCKS_EXCLUDED(mu_);
@@ -76,6 +77,8 @@ class TestClient {
       ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::unique_ptr<EvaluatorService::Stub> stub_;
+  const Task task_;
+  const Profile profile_;
   mutable Mutex mu_;
   CondVar changed_;
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;

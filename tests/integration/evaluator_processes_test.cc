@@ -2,6 +2,7 @@
 // time, while some of them are killed, frozen or restarted.
 #include <signal.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/file.h"
+#include "common/tasks/tasks.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/evaluator_harness.h"
@@ -27,8 +29,10 @@ class EvaluatorProcessesTest : public ::testing::Test {
   // A short lease, so that tests need not wait long for it to expire.
   std::unique_ptr<EvaluatorProcess> Pool(std::vector<std::string> flags = {}) {
     flags.insert(flags.begin(),
-                 {"--mode", "pool", "--cache", folder_ / "cache.sqlite",
-                  "--lease-seconds", "1.5"});
+                 {"--mode", "pool", "--cache", folder_ / "cache.sqlite"});
+    const bool has_lease = std::find(flags.begin(), flags.end(),
+                                     "--lease-seconds") != flags.end();
+    if (!has_lease) flags.insert(flags.end(), {"--lease-seconds", "1.5"});
     return StartEvaluator(folder_, "pool", flags);
   }
   std::unique_ptr<EvaluatorProcess> Worker(const std::string& name, int ms = 20,
@@ -207,6 +211,29 @@ TEST_F(EvaluatorProcessesTest, HundredsOfSilentStreamsHoldNoThreads) {
   }
   EXPECT_GT(threads, 0);
   EXPECT_LT(threads, 60);
+}
+
+// The whole evaluator as it runs in training: client, pool, worker, judge.
+TEST_F(EvaluatorProcessesTest, TheRealJudgeDecidesThroughThePool) {
+  const auto tasks = LoadTasks(std::string(getenv("DICE_SOURCE_DIR")) +
+                               "/deploy/quickstart/tasks.jsonl.gz");
+  ASSERT_TRUE(tasks.ok()) << tasks.status();
+  const Task& task = tasks->front();
+  const auto good = MakeCandidate(task, END_TO_END, task.naive_response());
+  ASSERT_TRUE(good.ok()) << good.status();
+  StartPool({"--lease-seconds", "30"});
+  auto worker = StartEvaluator(folder_, "worker",
+                               {"--mode", "worker", "--pool", address_,
+                                "--slots", "2", "--device", "emulated"});
+  ASSERT_NE(worker, nullptr);
+  Profile profile;
+  profile.set_seeds(1);
+  TestClient client(address_, task, profile);
+  client.Submit(*good);
+  client.Submit("this is (not Python\n");
+  ASSERT_TRUE(client.AwaitAnswers(2, absl::Seconds(150)));
+  EXPECT_EQ(client.results()[1], "CORRECT");
+  EXPECT_EQ(client.results()[2], "PARSE_ERROR");
 }
 
 }  // namespace
