@@ -14,7 +14,8 @@ class RealClock : public Clock {
   void SleepUntil(absl::Time deadline) override {
     absl::SleepFor(deadline - absl::Now());
   }
-  void Await(CondVar& cv, Mutex& mu, absl::Time deadline) override {
+  void Await(CondVar& cv, Mutex& mu, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     if (deadline == absl::InfiniteFuture()) {
       cv.Wait(mu);
       return;
@@ -43,7 +44,8 @@ void FakeClock::SleepUntil(absl::Time deadline) {
   while (now_ < deadline) slept_.Wait(mu_);
 }
 
-void FakeClock::Await(CondVar& cv, Mutex& mu, absl::Time deadline) {
+void FakeClock::Await(CondVar& cv, Mutex& mu, absl::Time deadline)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
   if (Now() >= deadline) return;
   // Advance cannot know who waits on `cv`; poll in real time, decide in fake.
   cv.WaitUntil(mu, std::chrono::steady_clock::now() +

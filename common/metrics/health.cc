@@ -31,7 +31,8 @@ bool Health::ready() const {
   return ready_;
 }
 
-std::string Health::Stale() const {
+// The analysis cannot know that every clock's health_ is this object.
+std::string Health::Stale() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
   MutexLock lock(mu_);
   const absl::Time now = clock_.Now();
   std::string out;
