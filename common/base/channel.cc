@@ -134,11 +134,18 @@ absl::Status CopyBytes(int from, int to) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<OwnedFd> MakeMemfd() {
+  OwnedFd fd(memfd_create("dice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (fd.get() < 0) {
+    return absl::UnavailableError(absl::StrCat("memfd: ", strerror(errno)));
+  }
+  return fd;
+}
+
 absl::StatusOr<OwnedFd> CopyMemfd(int from) {
   struct stat st;
-  OwnedFd to(memfd_create("dice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (to.get() < 0 || fstat(from, &st) != 0 ||
-      ftruncate(to.get(), st.st_size) != 0 ||
+  DICE_ASSIGN_OR_RETURN(OwnedFd to, MakeMemfd());
+  if (fstat(from, &st) != 0 || ftruncate(to.get(), st.st_size) != 0 ||
       fcntl(to.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return absl::UnavailableError(absl::StrCat("memfd: ", strerror(errno)));
   }
@@ -179,9 +186,9 @@ absl::StatusOr<OwnedFd> StoreTree(const json& tree) {
   std::string file(reinterpret_cast<const char*>(&n), sizeof(n));
   file += header;
   file.resize((file.size() + kAlign - 1) / kAlign * kAlign, '\0');
-  OwnedFd fd(memfd_create("dice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (fd.get() < 0 || pwrite(fd.get(), file.data(), file.size(), 0) !=
-                          static_cast<ssize_t>(file.size())) {
+  DICE_ASSIGN_OR_RETURN(OwnedFd fd, MakeMemfd());
+  if (pwrite(fd.get(), file.data(), file.size(), 0) !=
+      static_cast<ssize_t>(file.size())) {
     return absl::UnavailableError(absl::StrCat("memfd: ", strerror(errno)));
   }
   DICE_RETURN_IF_ERROR(SealMemfd(fd.get()));

@@ -51,6 +51,8 @@ class Channel {
   OwnedFd fd_;
 };
 
+// An empty memfd.
+absl::StatusOr<OwnedFd> MakeMemfd();
 // A copy of memfd `from`, in the same format, whose size nobody can change.
 absl::StatusOr<OwnedFd> CopyMemfd(int from);
 // Overwrites `to` with the bytes of `from`. INVALID_ARGUMENT: sizes differ.

@@ -30,12 +30,12 @@ class Session:
         self.module = types.ModuleType("candidate")
         self.model: Any = None
         self.seed = 0
+        self.outbox = -1  # the file that compile requests are written to
         self.rings: list[tuple[list[Any], list[Any]]] = []
 
     def compile(self, request: dict[str, Any]) -> str:
-        fd = wire.store(request)
-        wire.send(self.sock, {"op": "compile"}, [fd])
-        os.close(fd)
+        wire.write(self.outbox, request)
+        wire.send(self.sock, {"op": "compile"})
         got = wire.receive(self.sock)
         if got is None:
             os._exit(1)
@@ -54,8 +54,9 @@ class Session:
 
 def start(s: Session, message: dict[str, Any], fds: list[int]) -> str | None:
     """Parses, runs the module body and builds ModelNew. The failed stage or None."""
-    source, init, state = (wire.load(fd) for fd in fds)
-    for fd in fds:
+    *sources, s.outbox = fds
+    source, init, state = (wire.load(fd) for fd in sources)
+    for fd in sources:
         os.close(fd)
     s.seed = message["seed"]
     if message["cuda_names"]:
@@ -119,9 +120,9 @@ def handle(s: Session, message: dict[str, Any], fds: list[int]) -> None:
         torch.manual_seed(s.seed)
         with torch.no_grad():
             outputs = s.model(*inputs)
-        fd = wire.store(outputs)
-        wire.send(s.sock, {"op": "outputs", "launches": launches() - before}, [fd])
-        os.close(fd)
+        wire.write(fds[1], outputs)
+        os.close(fds[1])
+        wire.send(s.sock, {"op": "outputs", "launches": launches() - before})
     elif op == "ring":
         # Inputs and room for outputs of the calls of one burst. The supervisor
         # writes fresh inputs into it before each burst.

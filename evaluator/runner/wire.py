@@ -114,6 +114,13 @@ def unpack(tree: Any, tensors: list[torch.Tensor], depth: int = 0) -> Any:
 
 def store(value: Any) -> int:
     """A memfd that holds `value`. The caller closes it."""
+    fd = os.memfd_create("dice", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    write(fd, value)
+    return fd
+
+
+def write(fd: int, value: Any) -> None:
+    """Makes the file `fd` hold `value` and nothing else."""
     tensors: list[torch.Tensor] = []
     tree = pack(value, tensors)
     entries, offset = [], 0
@@ -126,7 +133,6 @@ def store(value: Any) -> int:
         offset += (size + ALIGN - 1) // ALIGN * ALIGN
     header = json.dumps({"tree": tree, "tensors": entries}).encode()
     start = (8 + len(header) + ALIGN - 1) // ALIGN * ALIGN
-    fd = os.memfd_create("dice", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, start + offset)
     os.pwrite(fd, struct.pack("<Q", len(header)) + header, 0)
     for at, t in flat:
@@ -135,7 +141,6 @@ def store(value: Any) -> int:
             done = 0
             while done < len(view):
                 done += os.pwrite(fd, view[done:], start + at + done)
-    return fd
 
 
 def load(fd: int, max_bytes: int = 1 << 40, copy: bool = False, shared: bool = False) -> Any:

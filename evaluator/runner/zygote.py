@@ -31,6 +31,12 @@ from evaluator.oracle import oracle  # noqa: E402
 from evaluator.runner import load_inline, runner, wire  # noqa: E402
 
 
+ROLES = {"runner": 1, "oracle": 2}
+# A user id for each child, so that none can signal or trace another, and limits
+# by user are limits by child. systemd hands out the same range for passing use.
+FIRST_UID, UIDS = 61184, 4096
+
+
 class Limits(ctypes.Structure):
     _fields_ = [
         ("data_bytes", ctypes.c_int64),
@@ -38,7 +44,8 @@ class Limits(ctypes.Structure):
         ("open_files", ctypes.c_int64),
         ("cpu_seconds", ctypes.c_int64),
         ("uid", ctypes.c_int32),
-        ("allow_programs", ctypes.c_int32),
+        ("threads", ctypes.c_int32),
+        ("role", ctypes.c_int32),
     ]
 
 
@@ -81,7 +88,8 @@ def main() -> None:
     )
     jail.dice_jail_compact()
     text = error.value.decode(errors="replace")
-    wire.send(supervisor, {"ready": level, "text": text})
+    landlock = bool(jail.dice_jail_features())
+    wire.send(supervisor, {"ready": level, "text": text, "landlock": landlock})
     if level < 0:
         sys.exit(3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -89,6 +97,7 @@ def main() -> None:
     poll = select.poll()
     poll.register(supervisor, select.POLLIN)
     children: dict[int, tuple[int, str]] = {}  # pidfd -> (pid, job)
+    forks = 0
     while True:
         for fd, _ in poll.poll():
             if fd != supervisor.fileno():
@@ -103,6 +112,9 @@ def main() -> None:
             request, fds = got
             limits = Limits(**request["limits"])
             limits.data_bytes += base
+            limits.role = ROLES[request["role"]]
+            limits.uid = FIRST_UID + forks % UIDS
+            forks += 1
             pidfd = ctypes.c_int(-1)
             pid = jail.dice_jail_fork(ctypes.byref(limits), ctypes.byref(pidfd), error, len(error))
             if pid == 0:

@@ -3,11 +3,12 @@
 // threads. Errors are text in a caller's buffer.
 //
 // Levels, as every verdict reports them:
-//   full     own user-visible world: pid, mount, net, ipc, uts and cgroup
-//            namespaces, pivot_root onto a read-only tree, fresh /proc and
-//            /tmp, slot uid, no capabilities, no_new_privs, seccomp, rlimits.
-//   partial  where namespaces are not to be had: slot uid (when root),
-//            no_new_privs, seccomp, rlimits.
+//   full     own world: pid, mount, net, ipc, uts and cgroup namespaces (of a
+//            user namespace when not root), pivot_root onto a read-only tree,
+//            fresh /proc and /tmp, slot uid (when root), no capabilities,
+//            no_new_privs, Landlock where the kernel has it, seccomp, rlimits.
+//   partial  where namespaces are not to be had: slot uid (when root), no
+//            capabilities, no_new_privs, Landlock, seccomp, rlimits.
 //   none     rlimits only; refused unless a flag allows it.
 // What this does not protect against: kernel bugs, and side channels of the
 // processor. docs/threat_model.md has the list.
@@ -23,13 +24,18 @@ extern "C" {
 
 enum { DICE_JAIL_NONE = 1, DICE_JAIL_PARTIAL = 2, DICE_JAIL_FULL = 3 };
 
+// The oracle may make memfds; a runner gets the files it writes to, so that
+// what it holds is bounded by data_bytes, file_bytes and its /tmp of 64 MiB.
+enum { DICE_JAIL_RUNNER = 1, DICE_JAIL_ORACLE = 2 };
+
 struct dice_jail_limits {
   int64_t data_bytes;  // private memory beyond what the zygote holds
   int64_t file_bytes;  // size of one file
   int64_t open_files;
   int64_t cpu_seconds;  // backstop; the supervisor's clock is the limit
   int32_t uid;          // slot uid and gid; used when started as root
-  int32_t allow_programs;  // compile boxes start compilers; runners may not
+  int32_t threads;      // of that uid; used when started as root
+  int32_t role;         // DICE_JAIL_RUNNER or _ORACLE
 };
 
 // Once, before the first fork: builds the read-only tree at `root` (an empty
@@ -38,6 +44,9 @@ struct dice_jail_limits {
 // reached, at most `level`; -1 with text in `error`.
 int dice_jail_prepare(int level, const char* root, const char* paths,
                       char* error, int error_size);
+
+// 1 when the kernel has Landlock.
+int dice_jail_features(void);
 
 // Like fork(): 0 in the jailed child, its pid in the parent with a pidfd in
 // `pidfd`; -1 with text in `error`. A child whose jail cannot be built exits

@@ -8,12 +8,12 @@
 
 namespace dice {
 
-// A deny list over an allowed rest. New processes, other programs, sockets but
-// AF_UNIX, and the calls that only an attack needs, end the process with SIGSYS
-// (the supervisor reads that as SANDBOX_VIOLATION); threads are allowed. Calls
-// that libraries probe for answer ENOSYS. `allow_programs` permits processes and
-// programs (compile boxes). Empty on failure (errno is set).
-std::vector<sock_filter> BuildSeccompFilter(bool allow_programs);
+// An allow-list of what Python, torch and a kernel need, for DICE_JAIL_RUNNER
+// or _ORACLE. New processes, other programs, networks, tracing, mounting and
+// the like end the process with SIGSYS (the supervisor reads that as
+// SANDBOX_VIOLATION); threads are allowed; every other call fails with EPERM.
+// Empty on failure (errno is set).
+std::vector<sock_filter> BuildSeccompFilter(int role);
 
 }  // namespace dice
 

@@ -110,11 +110,8 @@ absl::StatusOr<std::optional<Ending>> CandidateRun::Await(
   }
 }
 
-CandidateRun::Step CandidateRun::Compile(const ChannelMessage& request) {
-  if (request.fds.size() != 1) {
-    return Ending{SANDBOX_VIOLATION, "malformed compile request"};
-  }
-  const auto tree = LoadTree(request.fds[0].get(), kMaxSourceBytes);
+CandidateRun::Step CandidateRun::Compile() {
+  const auto tree = LoadTree(sources_.get(), kMaxSourceBytes);
   if (!tree.ok()) {
     return Ending{COMPILE_ERROR,
                   absl::StrCat("sources: ", tree.status().message())};
@@ -134,11 +131,11 @@ CandidateRun::Step CandidateRun::Compile(const ChannelMessage& request) {
   tier_ = result.tier;
   if (result.kind == CompileResult::Kind::kOk) {
     compiled_ = true;
-    const OwnedFd object(
-        open(result.object_path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (object.get() < 0) {
-      return absl::UnavailableError("the compiled object is gone");
-    }
+    const OwnedFd file(open(result.object_path.c_str(), O_RDONLY | O_CLOEXEC));
+    // A memfd, since Landlock lets a jail open nothing of the host's mounts.
+    DICE_ASSIGN_OR_RETURN(const OwnedFd object, CopyMemfd(file.get()),
+                          "the compiled object is gone");
+    DICE_RETURN_IF_ERROR(SealMemfd(object.get()));
     DICE_RETURN_IF_ERROR(
         child_->channel().Send({{"ok", true}}, {object.get()}));
     return std::nullopt;
@@ -158,11 +155,13 @@ CandidateRun::Step CandidateRun::Load(const std::string& candidate) {
   DICE_ASSIGN_OR_RETURN(child_, deps_.zygote.Fork("runner", options_.limits));
   deadline_ = absl::Now() + options_.timeout;
   DICE_ASSIGN_OR_RETURN(const OwnedFd source, StoreTree({{"v", candidate}}));
-  const absl::Status sent = child_->channel().Send(
-      {{"op", "start"},
-       {"seed", deps_.oracle.run_seed()},
-       {"cuda_names", options_.cuda_names}},
-      {source.get(), deps_.oracle.init_fd(), deps_.oracle.state_fd()});
+  DICE_ASSIGN_OR_RETURN(sources_, MakeMemfd());
+  const absl::Status sent =
+      child_->channel().Send({{"op", "start"},
+                              {"seed", deps_.oracle.run_seed()},
+                              {"cuda_names", options_.cuda_names}},
+                             {source.get(), deps_.oracle.init_fd(),
+                              deps_.oracle.state_fd(), sources_.get()});
   if (!sent.ok()) return absl::UnavailableError("the runner did not start");
   while (true) {
     ChannelMessage message;
@@ -173,7 +172,7 @@ CandidateRun::Step CandidateRun::Load(const std::string& candidate) {
     if (op != "compile") {
       return Ending{SANDBOX_VIOLATION, "spoke out of turn"};
     }
-    DICE_ASSIGN_OR_RETURN(const auto failed, Compile(message));
+    DICE_ASSIGN_OR_RETURN(const auto failed, Compile());
     if (failed.has_value()) return failed;
   }
 }
@@ -183,25 +182,26 @@ CandidateRun::Step CandidateRun::CheckSet(int set, double tolerance,
   DICE_ASSIGN_OR_RETURN(const int pristine, deps_.oracle.Inputs(set));
   DICE_ASSIGN_OR_RETURN(const OwnedFd inputs, CopyMemfd(pristine));
   ChannelMessage message;
-  (void)child_->channel().Send({{"op", "run"}}, {inputs.get()});
+  DICE_ASSIGN_OR_RETURN(const OwnedFd outputs, MakeMemfd());
+  (void)child_->channel().Send({{"op", "run"}}, {inputs.get(), outputs.get()});
   DICE_ASSIGN_OR_RETURN(auto ending, Await(STAGE_CORRECTNESS, &message));
   // ModelNew may compile on its first call.
   while (!ending.has_value() && message.body.value("op", "") == "compile") {
-    DICE_ASSIGN_OR_RETURN(ending, Compile(message));
+    DICE_ASSIGN_OR_RETURN(ending, Compile());
     if (ending.has_value()) return ending;
     DICE_ASSIGN_OR_RETURN(ending, Await(STAGE_CORRECTNESS, &message));
   }
   if (ending.has_value()) return ending;
-  if (message.fds.size() != 1) {
+  if (message.body.value("op", "") != "outputs") {
     return Ending{SANDBOX_VIOLATION, "spoke out of turn"};
   }
   // Fixed before anyone looks at it: no late answers.
-  if (!SealMemfd(message.fds[0].get()).ok()) {
+  if (!SealMemfd(outputs.get()).ok()) {
     return Ending{SANDBOX_VIOLATION, "kept its outputs open for writing"};
   }
   launches_ += message.body.value("launches", int64_t{0});
-  DICE_ASSIGN_OR_RETURN(
-      *comparison, deps_.oracle.Compare(set, message.fds[0].get(), tolerance));
+  DICE_ASSIGN_OR_RETURN(*comparison,
+                        deps_.oracle.Compare(set, outputs.get(), tolerance));
   if (!comparison->ok) return Ending{WRONG_RESULT, comparison->text};
   DICE_ASSIGN_OR_RETURN(const bool same, SameBytes(pristine, inputs.get()));
   if (!same && !deps_.oracle.changes_inputs()) {

@@ -58,7 +58,7 @@ class CandidateRun {
   // The runner's next message; an ending when it died, hung or grew too big.
   absl::StatusOr<std::optional<Ending>> Await(JudgeStage stage,
                                               ChannelMessage* message);
-  Step Compile(const ChannelMessage& request);
+  Step Compile();
   Ending FromExit(JudgeStage stage, int code) const;
   Ending FromFailure(const nlohmann::json& body) const;
   // Buffers shared with the runner: inputs and outputs of up to `calls` calls.
@@ -74,7 +74,8 @@ class CandidateRun {
   const Deps deps_;
   const Options options_;
   const std::stop_token stop_;
-  Ring rings_[2];  // of n and of 4n calls
+  Ring rings_[2];    // of n and of 4n calls
+  OwnedFd sources_;  // where the runner writes what it wants compiled
   std::unique_ptr<JailedChild> child_;
   absl::Time deadline_;
   std::optional<Ending> compile_ending_;

@@ -149,9 +149,9 @@ absl::StatusOr<std::unique_ptr<JailedChild>> Zygote::Fork(
                                          {"limits",
                                           {{"data_bytes", limits.memory_bytes},
                                            {"file_bytes", limits.file_bytes},
-                                           {"open_files", 256},
+                                           {"open_files", 64},
                                            {"cpu_seconds", limits.cpu_seconds},
-                                           {"uid", limits.uid}}}},
+                                           {"threads", limits.threads}}}},
                                         {pair.second.get()}));
   }
   pair.second = OwnedFd();

@@ -10,17 +10,17 @@
 #include <string>
 #include <thread>
 
+#include "common/base/channel.h"
 #include "common/base/mutex.h"
 #include "common/base/process.h"
-#include "common/base/channel.h"
 
 namespace dice {
 
 struct ChildLimits {
   int64_t memory_bytes = int64_t{4} << 30;
-  int64_t file_bytes = int64_t{8} << 30;  // of one memfd or file
+  int64_t file_bytes = int64_t{4} << 30;  // of one memfd or file
   int64_t cpu_seconds = 600;              // backstop
-  int uid = 65534;
+  int threads = 64;                       // where each child has its own uid
 };
 
 // A jailed process. Destroying it kills its whole pid namespace.

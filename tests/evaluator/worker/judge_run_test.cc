@@ -214,16 +214,23 @@ TEST_F(CandidateRunTest, EachKindOfProgramGetsItsOwnVerdictAndTheJudgeLives) {
       {"answers, and keeps the answer open for writing",
        ModelNew("return torch.relu(x * self.w + 1)",
                 "import evaluator.runner.wire as w, mmap\n"
-                "keep, old = [], w.store\n"
-                "def store(v):\n"
-                "    fd = old(v); keep.append(mmap.mmap(fd, 0)); return fd\n"
-                "w.store = store"),
+                "keep, old = [], w.write\n"
+                "def write(fd, v):\n"
+                "    old(fd, v); keep.append(mmap.mmap(fd, 0))\n"
+                "w.write = write"),
        "SANDBOX_VIOLATION kept its outputs open"},
-      {"answers with a file that is no memfd",
-       ModelNew("return torch.relu(x * self.w + 1)",
-                "import evaluator.runner.wire as w\n"
-                "w.store = lambda v: os.open('/dev/zero', os.O_RDWR)"),
-       "SANDBOX_VIOLATION kept its outputs open"},
+      {"makes a file in memory", ModelNew("os.memfd_create('x'); return x"),
+       "RUNTIME_ERROR PermissionError"},
+      {"shares memory behind the limits",
+       ModelNew("import ctypes; c = ctypes.CDLL(None)\n"
+                "        if c.shmget(0, 1 << 30, 0o600) < 0: "
+                "raise MemoryError('no')"),
+       "MEMORY_LIMIT"},
+      {"starts threads without end",
+       ModelNew("import threading\n"
+                "        while True: threading.Thread(target=time.sleep, "
+                "args=(99,), daemon=True).start()"),
+       "RUNTIME_ERROR RuntimeError: can't start new thread"},
       {"patched comparison",
        ModelNew("return x",
                 "torch.allclose = lambda *a, **k: True\n"
