@@ -30,7 +30,6 @@ import torch.nn.functional  # noqa: E402
 from evaluator.oracle import oracle  # noqa: E402
 from evaluator.runner import load_inline, runner, wire  # noqa: E402
 
-
 ROLES = {"runner": 1, "oracle": 2}
 # A user id for each child, so that none can signal or trace another, and limits
 # by user are limits by child. systemd hands out the same range for passing use.

@@ -62,6 +62,10 @@ absl::StatusOr<std::unique_ptr<Zygote>> Zygote::Start(const Options& options) {
                    {"MKL_NUM_THREADS", "1"},
                    {"OPENBLAS_NUM_THREADS", "1"},
                    {"PYTHONHASHSEED", "0"},
+                   // Parts of torch ask who we are and where to keep caches.
+                   {"USER", "dice"},
+                   {"HOME", "/tmp"},
+                   {"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
                    {"CUDA_VISIBLE_DEVICES", ""}},
            .stdout_path = options.log_path,
            .stderr_path = options.log_path,
