@@ -32,7 +32,7 @@ struct CheckOptions {
   int index = -1;
   int seeds = 0;
   double timeout_s = 0;
-  double max_elements = 262144;
+  double max_elements = 1 << 22;
   bool all = false;
   bool json = false;
   bool no_timing = false;

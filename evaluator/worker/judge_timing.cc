@@ -13,12 +13,13 @@ namespace {
 
 constexpr double kClockFloor = 1e-7;     // no call is credited with less
 constexpr double kLeastInterval = 0.02;  // of the time, to either side
-constexpr int kMaxCalls = 64;            // of the long burst
+constexpr double kSlowCallSeconds = 0.1;
+constexpr int kMaxCalls = 64;  // of the long burst
 constexpr int64_t kMaxRingBytes = int64_t{8} << 20;
 constexpr double kSmallBurstSeconds = 0.3e-3;
 
 int Repeats(double seconds_per_call) {
-  if (seconds_per_call > 20e-3) return 2;
+  if (seconds_per_call > 10e-3) return 2;
   return seconds_per_call > 1e-3 ? 3 : 5;
 }
 
@@ -102,8 +103,20 @@ CandidateRun::Step CandidateRun::Time(double tolerance, MeasuredTime* time) {
   if (ending.has_value()) return ending;
   // A first burst warms up and chooses n.
   double seconds = 0;
+  DICE_ASSIGN_OR_RETURN(ending, Burst(0, 1, 1, tolerance, &seconds));
+  if (ending.has_value()) return ending;
+  if (seconds > kSlowCallSeconds) {
+    // A burst costs nothing beside such a call; one more shows the spread.
+    double again = 0;
+    DICE_ASSIGN_OR_RETURN(ending, Burst(0, 2, 1, tolerance, &again));
+    if (ending.has_value()) return ending;
+    *time = {.seconds = std::min(seconds, again),
+             .lo = (1 - kLeastInterval) * std::min(seconds, again),
+             .hi = (1 + kLeastInterval) * std::max(seconds, again)};
+    return std::nullopt;
+  }
   const int probes = std::min(rings_[0].calls, 4);
-  DICE_ASSIGN_OR_RETURN(ending, Burst(0, 1, probes, tolerance, &seconds));
+  DICE_ASSIGN_OR_RETURN(ending, Burst(0, 2, probes, tolerance, &seconds));
   if (ending.has_value()) return ending;
   const double per_call = seconds / probes;
   const int n = std::clamp(static_cast<int>(kSmallBurstSeconds / per_call) + 1,
@@ -114,7 +127,7 @@ CandidateRun::Step CandidateRun::Time(double tolerance, MeasuredTime* time) {
     for (const int which : {0, 1}) {
       const int calls = which == 0 ? n : 4 * n;
       DICE_ASSIGN_OR_RETURN(ending,
-                            Burst(which, 2 + r, calls, tolerance, &seconds));
+                            Burst(which, 3 + r, calls, tolerance, &seconds));
       if (ending.has_value()) return ending;
       of[which].push_back(seconds);
     }
